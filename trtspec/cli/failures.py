@@ -1,0 +1,67 @@
+"""Error → exit code, message and next command: the one place that decides what a person sees."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+from rich.markup import escape
+
+from trtspec import errors
+from trtspec.cli.output import Sink
+
+__all__ = ["EXIT_CODES", "INTERRUPTED", "exit_code", "show_error"]
+
+INTERRUPTED = 130
+
+# the first class that matches decides; order: special before general
+EXIT_CODES: tuple[tuple[type[errors.TrtspecError], int], ...] = (
+    (errors.UsageError, 2),
+    (errors.PairError, 3),
+    (errors.CheckpointError, 3),
+    (errors.BuildError, 4),
+    (errors.ServerError, 5),
+    (errors.VerificationFailed, 6),
+    (errors.ThresholdFailed, 7),
+    (errors.TrtspecError, 1),
+)
+
+
+def exit_code(error: errors.TrtspecError) -> int:
+    """The process exit code for an error (0 never)."""
+    return next(code for kind, code in EXIT_CODES if isinstance(error, kind))
+
+
+def show_error(error: errors.TrtspecError, sink: Sink) -> None:
+    """Print what happened, where, the details the error carries, and what to type next."""
+    if sink.mode == "json":
+        click.echo(json.dumps({"schema": 1, "error": _error_data(error)}, indent=2, ensure_ascii=False))
+    where = f"{escape(error.where)}: " if error.where else ""
+    sink.err.print(f"[bold red]error:[/] {where}{escape(error.message)}")
+    for line in _details(error):
+        sink.err.print(f"  {escape(line)}")
+    if error.fix:
+        sink.err.print(f"[bold]next:[/] {escape(error.fix)}")
+
+
+def _details(error: errors.TrtspecError) -> list[str]:
+    if isinstance(error, errors.SpecError) and len(error.problems) > 1:
+        return [f"• {problem}" for problem in error.problems]
+    if isinstance(error, errors.ServerNotReady):
+        cause = [f"likely cause: {error.cause}"] if error.cause else []
+        return [*(f"| {line}" for line in error.log_tail), *cause]
+    return []
+
+
+def _error_data(error: errors.TrtspecError) -> dict[str, Any]:
+    data: dict[str, Any] = {
+        "type": type(error).__name__,
+        "message": error.message,
+        "where": error.where,
+        "fix": error.fix,
+        "exit_code": exit_code(error),
+    }
+    if isinstance(error, errors.SpecError):
+        data["problems"] = [{"path": p.path, "message": p.message, "hint": p.hint} for p in error.problems]
+    return data

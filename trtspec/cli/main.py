@@ -1,0 +1,66 @@
+"""The `trtspec` command and its sub-commands, imported only when they run."""
+
+from __future__ import annotations
+
+import importlib
+
+import click
+
+from trtspec import __version__
+
+__all__ = ["COMMANDS", "cli", "main"]
+
+# name → (one-line help for the list, in the order in which a user needs them); the module is trtspec.cli.<name>
+COMMANDS = {
+    "init": "Write a commented trtspec.yaml.",
+    "check": "Tell whether target and draft belong together.",
+    "build": "Build the engines: baseline, target and draft.",
+    "repo": "Generate the Triton model repository of both arms.",
+    "serve": "Start Triton on an arm's repository.",
+    "ask": "Stream one answer and show which tokens were drafted.",
+    "loadtest": "Measure speculation against the baseline, paired and interleaved.",
+    "report": "Render a run as HTML, CSV and a table.",
+    "demo": "Do all of it with a real pair of small models.",
+    "schema": "Print the JSON Schema of trtspec.yaml.",
+}
+
+
+class _LazyGroup(click.Group):
+    """Knows its commands by name and imports a command's module when it is needed."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        del ctx
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        del ctx
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"trtspec.cli.{cmd_name}")
+        command: click.Command = module.command
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        del ctx
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(
+    cls=_LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Start with `trtspec demo`, or with `trtspec init` for your own pair.",
+)
+@click.version_option(__version__, prog_name="trtspec")
+def cli() -> None:
+    """Find out whether speculative decoding pays for your models, and ship it."""
+
+
+def main() -> None:
+    """Entry point of the console script."""
+    cli(prog_name="trtspec")

@@ -1,0 +1,128 @@
+"""Files and folders that are there whole or not at all: temporary sibling, then rename."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+__all__ = [
+    "atomic_directory",
+    "is_partial",
+    "json_text",
+    "read_json",
+    "sweep_partials",
+    "write_bytes",
+    "write_json",
+    "write_text",
+]
+
+_MARK = ".partial-"
+
+
+def _sibling(path: Path) -> Path:
+    return path.with_name(f"{path.name}{_MARK}{os.getpid()}-{uuid.uuid4().hex[:8]}")
+
+
+def is_partial(path: Path) -> bool:
+    """True for a temporary sibling that a running (or killed) command made."""
+    return _MARK in path.name
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Write `data` to `path` so that a reader sees the old content or the new, never half."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = _sibling(path)
+    try:
+        with temporary.open("wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def write_text(path: Path, text: str) -> None:
+    """`write_bytes` for UTF-8 text."""
+    write_bytes(path, text.encode("utf-8"))
+
+
+def json_text(data: Mapping[str, Any]) -> str:
+    """Indented JSON, keys in the order given, final newline; NaN is refused."""
+    return json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def write_json(path: Path, data: Mapping[str, Any]) -> None:
+    """`json_text` written atomically."""
+    write_text(path, json_text(data))
+
+
+def read_json(path: Path) -> Any:
+    """The JSON document at `path`; OSError or json.JSONDecodeError as they come."""
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+@contextlib.contextmanager
+def atomic_directory(final: Path) -> Iterator[Path]:
+    """Yield an empty temporary sibling of `final`; on success it becomes `final`, else it is removed.
+
+    An existing `final` is replaced. Two processes may do this at once: the last one wins, both results are whole.
+    """
+    final.parent.mkdir(parents=True, exist_ok=True)
+    temporary = _sibling(final)
+    temporary.mkdir()
+    try:
+        yield temporary
+        _swap(temporary, final)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+
+
+def _swap(new: Path, final: Path) -> None:
+    old = _sibling(final)
+    while True:
+        with contextlib.suppress(FileNotFoundError):
+            final.rename(old)
+        try:
+            new.rename(final)
+        except OSError:
+            if not final.exists():
+                if old.exists():
+                    old.rename(final)
+                raise
+            # Another process put its result there between the two renames: move that away as well.
+            old = _sibling(final)
+            continue
+        break
+    for leftover in final.parent.glob(f"{final.name}{_MARK}{os.getpid()}-*"):
+        shutil.rmtree(leftover, ignore_errors=True)
+
+
+def sweep_partials(parent: Path) -> None:
+    """Remove temporary siblings below `parent` whose process is gone (left by a kill)."""
+    if not parent.is_dir():
+        return
+    for path in parent.iterdir():
+        if is_partial(path) and not _alive(path):
+            shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
+
+
+def _alive(path: Path) -> bool:
+    pid = path.name.rpartition(_MARK)[2].partition("-")[0]
+    if not pid.isdigit():
+        return False
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

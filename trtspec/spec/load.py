@@ -1,0 +1,167 @@
+"""Reading a spec file: all problems at once, each with its path, line and the nearest known key."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from trtspec.errors import Problem, SpecError
+from trtspec.spec.model import ModelSource, Spec
+from trtspec.spec.names import Arm, Role
+
+__all__ = ["SpecFile", "load_spec", "parse_spec", "spec_json_schema"]
+
+_INIT_HINT = "trtspec init"
+
+
+@dataclass(frozen=True)
+class SpecFile:
+    """A validated spec together with the folder that its relative paths and its results belong to."""
+
+    path: Path
+    spec: Spec
+
+    @property
+    def root(self) -> Path:
+        """The folder of the spec file, absolute."""
+        return self.path.resolve().parent
+
+    def source(self, role: Role) -> ModelSource:
+        """The checkpoint section behind a role (baseline and target share one)."""
+        return self.spec.draft if role == "draft" else self.spec.target
+
+    def checkpoint(self, role: Role) -> Path:
+        """Absolute checkpoint folder of a role."""
+        return self.root / self.source(role).checkpoint.expanduser()
+
+    def engines(self, role: Role) -> Path:
+        """Folder that holds the engines of a role, one sub-folder a key."""
+        return self.root / "engines" / self.spec.name / role
+
+    def repository(self, arm: Arm) -> Path:
+        """Triton model repository of an arm."""
+        return self.root / "model_repo" / self.spec.name / arm
+
+    @property
+    def runs(self) -> Path:
+        """Folder of the load-test runs."""
+        return self.root / "runs" / self.spec.name
+
+
+def spec_json_schema() -> dict[str, Any]:
+    """JSON Schema (draft 2020-12) of the spec file, for editors."""
+    schema = Spec.model_json_schema()
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "trtspec.yaml", **schema}
+
+
+def load_spec(path: Path) -> SpecFile:
+    """Read and validate `path`; SpecError lists every problem."""
+    where = str(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise SpecError(where, [Problem("", "no such file")], fix=_INIT_HINT) from None
+    except IsADirectoryError:
+        problem = Problem("", "is a folder, not a spec file")
+        raise SpecError(where, [problem], fix=f"trtspec check {path}/trtspec.yaml") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise SpecError(where, [Problem("", f"cannot be read: {error}")]) from None
+    return SpecFile(path, parse_spec(text, where))
+
+
+def parse_spec(text: str, where: str = "<spec>") -> Spec:
+    """Validate the YAML `text`; SpecError lists every problem."""
+    data, lines = _parse_yaml(text, where)
+    try:
+        return Spec.model_validate(data)
+    except ValidationError as error:
+        problems = _unique(problem for item in error.errors() for problem in _problems(item, lines))
+        raise SpecError(where, problems, fix="trtspec schema shows every field") from None
+
+
+def _parse_yaml(text: str, where: str) -> tuple[Any, dict[str, int]]:
+    try:
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        if not isinstance(node, yaml.MappingNode):
+            raise SpecError(where, [Problem("", "a mapping of keys to values is expected")], fix=_INIT_HINT)
+        lines: dict[str, int] = {}
+        duplicates = _index_lines(node, "", lines)
+        data = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise SpecError(where, [Problem("", _yaml_message(error))]) from None
+    if duplicates:
+        raise SpecError(where, duplicates)
+    return json.loads(json.dumps(data, default=str)), lines
+
+
+def _yaml_message(error: yaml.YAMLError) -> str:
+    mark = getattr(error, "problem_mark", None)
+    at = f" (line {mark.line + 1}, column {mark.column + 1})" if mark else ""
+    return f"not valid YAML: {getattr(error, 'problem', None) or error}{at}"
+
+
+def _index_lines(node: yaml.Node, path: str, lines: dict[str, int]) -> list[Problem]:
+    """Fill `lines` with dotted path → line number; return a problem for each key given twice."""
+    duplicates: list[Problem] = []
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            child = f"{path}.{key.value}" if path else str(key.value)
+            if child in lines:
+                duplicates.append(Problem(child, f"given twice (lines {lines[child]} and {key.start_mark.line + 1})"))
+            lines[child] = key.start_mark.line + 1
+            duplicates += _index_lines(value, child, lines)
+    elif isinstance(node, yaml.SequenceNode):
+        for index, value in enumerate(node.value):
+            lines[f"{path}.{index}"] = value.start_mark.line + 1
+            duplicates += _index_lines(value, f"{path}.{index}", lines)
+    return duplicates
+
+
+def _problems(item: Any, lines: dict[str, int]) -> list[Problem]:
+    path = ".".join(str(part) for part in item["loc"])
+    if item["type"] == "value_error":
+        # raised by the spec's own validators: one "path: message" a line
+        parts = [line.partition(": ") for line in str(item["ctx"]["error"]).splitlines()]
+        return [_located(at, message, lines) for at, _, message in parts]
+    if item["type"] == "extra_forbidden":
+        return [_located(path, "unknown key", lines, _nearest(item["loc"]))]
+    if item["type"] == "missing":
+        return [Problem(path, "is required")]
+    given = item.get("input")
+    shown = f" (given: {given!r})" if isinstance(given, (str, int, float, bool)) or given is None else ""
+    return [_located(path, item["msg"][:1].lower() + item["msg"][1:] + shown, lines)]
+
+
+def _located(path: str, message: str, lines: dict[str, int], hint: str | None = None) -> Problem:
+    line = lines.get(path)
+    return Problem(path, f"{message}, line {line}" if line else message, hint)
+
+
+def _nearest(loc: tuple[str | int, ...]) -> str | None:
+    known = _known_keys(loc[:-1])
+    close = difflib.get_close_matches(str(loc[-1]), known, n=1, cutoff=0.5)
+    if close:
+        return f"did you mean {close[0]!r}?"
+    return f"known here: {', '.join(known)}" if known else None
+
+
+def _known_keys(parents: tuple[str | int, ...]) -> list[str]:
+    model: type[BaseModel] = Spec
+    for part in parents:
+        field = model.model_fields.get(str(part))
+        candidates = [] if field is None else [field.annotation, *getattr(field.annotation, "__args__", ())]
+        inner = next((c for c in candidates if isinstance(c, type) and issubclass(c, BaseModel)), None)
+        if inner is None:
+            return []
+        model = inner
+    return list(model.model_fields)
+
+
+def _unique(problems: Any) -> list[Problem]:
+    return list(dict.fromkeys(problems))

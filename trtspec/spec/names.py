@@ -1,0 +1,43 @@
+"""The words that files, folders and wire names share: roles, arms and NVIDIA's model names."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+__all__ = [
+    "ARMS",
+    "ARM_ROLES",
+    "BASELINE",
+    "DRAFT",
+    "DRAFT_MODEL",
+    "FRONTEND_MODEL",
+    "ROLES",
+    "SPECULATIVE",
+    "TARGET",
+    "TARGET_MODEL",
+    "Arm",
+    "Role",
+    "Runtime",
+]
+
+Role = Literal["baseline", "target", "draft"]
+Arm = Literal["speculative", "baseline"]
+Runtime = Literal["torch", "tensorrt_llm"]
+
+BASELINE: Role = "baseline"
+TARGET: Role = "target"
+DRAFT: Role = "draft"
+ROLES: tuple[Role, ...] = (BASELINE, TARGET, DRAFT)
+
+SPECULATIVE: Arm = "speculative"
+ARMS: tuple[Arm, ...] = (SPECULATIVE, "baseline")
+
+TARGET_MODEL = "tensorrt_llm"
+DRAFT_MODEL = "tensorrt_llm_draft"
+FRONTEND_MODEL = "tensorrt_llm_bls"
+
+# arm → {Triton model name: role of the engine behind it}
+ARM_ROLES: dict[Arm, dict[str, Role]] = {
+    "speculative": {TARGET_MODEL: TARGET, DRAFT_MODEL: DRAFT},
+    "baseline": {TARGET_MODEL: BASELINE},
+}
