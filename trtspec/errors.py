@@ -115,11 +115,12 @@ class ServerError(TrtspecError):
 
 
 class PortInUse(ServerError):
-    """A port that the server needs is held by another process."""
+    """A port that the server needs is held by another process (`holder`, where the system tells)."""
 
-    def __init__(self, port: int, *, fix: str | None = None) -> None:
-        super().__init__(f"port {port} is in use by another process", fix=fix)
+    def __init__(self, port: int, *, holder: str | None = None, fix: str | None = None) -> None:
+        super().__init__(f"port {port} is in use by {holder or 'another process'}", fix=fix)
         self.port = port
+        self.holder = holder
 
 
 class ServerNotReady(ServerError):

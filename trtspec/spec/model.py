@@ -92,7 +92,13 @@ class Hardware(_Strict):
 class LoadTestOptions(_Strict):
     """What `trtspec loadtest` sends."""
 
-    prompts: str = Field("builtin", description="'builtin', or a JSONL file with id, category, prompt, max_tokens")
+    prompts: str = Field(
+        "builtin",
+        description="'builtin', 'random' (synthetic words), or a JSONL file with id, category, prompt, max_tokens",
+    )
+    chat_template: Literal["auto", "never"] = Field(
+        "auto", description="auto: prompts go through the target's chat template when it has one; never: sent as they are"
+    )
     concurrency: Annotated[list[Annotated[int, Field(ge=1, le=4096)]], Field(min_length=1)] = [1, 4]
     requests: int = Field(60, ge=1, description="measured requests per arm and concurrency")
     warmup: int = Field(4, ge=0, description="requests per arm before measuring starts; never counted")

@@ -8,6 +8,7 @@ __all__ = [
     "ARMS",
     "ARM_ROLES",
     "BASELINE",
+    "BASELINE_ARM",
     "DRAFT",
     "DRAFT_MODEL",
     "FRONTEND_MODEL",
@@ -30,7 +31,8 @@ DRAFT: Role = "draft"
 ROLES: tuple[Role, ...] = (BASELINE, TARGET, DRAFT)
 
 SPECULATIVE: Arm = "speculative"
-ARMS: tuple[Arm, ...] = (SPECULATIVE, "baseline")
+BASELINE_ARM: Arm = "baseline"
+ARMS: tuple[Arm, ...] = (SPECULATIVE, BASELINE_ARM)
 
 TARGET_MODEL = "tensorrt_llm"
 DRAFT_MODEL = "tensorrt_llm_draft"

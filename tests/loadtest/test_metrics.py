@@ -1,0 +1,169 @@
+"""Metrics on hand-made streams, among them the ones that other tools get wrong."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.loadtest.fakes import MS, record
+from trtspec.loadtest import metrics
+from trtspec.loadtest.distribution import describe, percentile
+from trtspec.loadtest.records import Record
+from trtspec.loadtest.timeline import Timeline, output_tokens, timeline
+
+
+def line_of(found: Record) -> Timeline:
+    line = timeline(found)
+    assert line is not None
+    return line
+
+
+# 49 chunks every 26 ms, 128 tokens, three in the first: decodes at the pace of 128 tokens every 10 ms
+PATTERN = [3, 1, 4, 2, 5, 1, 1, 4, 3, 2]
+SPECULATIVE = record([(50 + 26 * i, PATTERN[i % 10]) for i in range(49)])
+BASELINE = record([(50 + 10 * i, 1) for i in range(128)])
+
+
+def test_speculation_at_the_same_pace_has_the_same_time_per_token() -> None:
+    assert metrics.time_per_output_token(line_of(BASELINE)) == pytest.approx([0.010])
+    tokens = sum(PATTERN[i % 10] for i in range(49))
+    expected = 48 * 0.026 / (tokens - 3)
+    assert metrics.time_per_output_token(line_of(SPECULATIVE)) == pytest.approx([expected])
+    assert expected == pytest.approx(0.010, rel=0.02)
+    # the gap between chunks is another thing, and not called a time per token
+    assert metrics.inter_chunk_latency(line_of(SPECULATIVE)) == pytest.approx([0.026] * 48)
+
+
+def test_short_answer_with_many_tokens_in_the_first_chunk() -> None:
+    """Dividing by n - 1 would read 8.67 ms."""
+    short = record([(50 + 26 * i, k) for i, k in enumerate([3, 1, 4, 2, 5, 1])])
+    assert metrics.time_per_output_token(line_of(short)) == pytest.approx([0.010])
+
+
+def test_chunk_gaps_and_tokens_per_chunk() -> None:
+    """Case I52."""
+    line = line_of(record([(100, 4), (150, 3), (200, 1), (260, 4)]))
+    assert sum(metrics.inter_chunk_latency(line)) / 3 == pytest.approx(0.0533, abs=1e-4)
+    assert metrics.tokens_per_chunk(line) == [4, 3, 1, 4]
+    assert metrics.time_per_output_token(line) == pytest.approx([0.160 / 8])
+    assert metrics.max_stall(line) == pytest.approx([0.060])
+
+
+def test_one_token_has_no_time_per_token() -> None:
+    """Case I54."""
+    rows = metrics.metric_rows([record([(80, 1)])])
+    for name in ("time_per_output_token", "inter_chunk_latency", "max_stall"):
+        assert rows[name]["mean"] is None
+        assert rows[name]["count"] == 0
+        assert rows[name]["reason"]
+    assert rows["time_to_first_token"]["mean"] == pytest.approx(0.080)
+    assert rows["request_latency"]["mean"] == pytest.approx(0.080)
+
+
+def test_identity_of_latency_first_token_and_time_per_token() -> None:
+    line = line_of(record([(30, 2), (70, 3), (90, 1)]))
+    (first,), (per_token,), (latency,) = (
+        metrics.time_to_first_token(line),
+        metrics.time_per_output_token(line),
+        metrics.request_latency(line),
+    )
+    assert latency == pytest.approx(first + per_token * 4)
+
+
+def test_first_token_is_the_first_text_and_the_end_is_the_last_text() -> None:
+    """Case I55: a keep-alive, an empty text, text at 120 ms, and a closing message at 300 ms."""
+    answer = record([(5, None, ""), (60, 0, ""), (120, 2, "Hi"), (300, None, "")])
+    line = line_of(answer)
+    assert metrics.time_to_first_token(line) == pytest.approx([0.120])
+    assert metrics.request_latency(line) == pytest.approx([0.120])
+    assert metrics.time_per_output_token(line) == []
+
+
+def test_tokens_held_back_count_with_the_text_that_follows() -> None:
+    line = line_of(record([(10, 1, "a"), (20, 1, ""), (30, 1, "bc"), (40, 1, "")]))
+    assert metrics.tokens_per_chunk(line) == [1, 2]
+    assert metrics.time_per_output_token(line) == pytest.approx([0.010])
+    assert output_tokens(record([(10, 1, "a"), (20, 1, ""), (30, 1, "bc"), (40, 1, "")])) == 4
+
+
+def test_open_loop_counts_from_the_scheduled_time() -> None:
+    """Case I63: a request sent 2 s late was slow for who waited for it."""
+    late = record([(50, 1)], start_ms=2000, scheduled_ns=0)
+    assert metrics.request_latency(line_of(late)) == pytest.approx([2.050])
+    assert metrics.time_to_first_token(line_of(late)) == pytest.approx([2.050])
+
+
+def test_a_stall_under_a_fixed_rate_shows_in_the_tail() -> None:
+    """Case I63: 10 requests a second for 10 s, 50 ms each, one stall of 2 s."""
+    records, free = [], 0.0
+    for index in range(100):
+        due = index * 100.0
+        begin = max(due, free)
+        free = begin + (2000.0 if index == 30 else 50.0)
+        records.append(record([(free - begin, 1)], start_ms=begin, scheduled_ns=round(due * MS)))
+    row = metrics.metric_rows(records)["request_latency"]
+    assert row["p99"] > 1.9
+
+
+def test_unknown_token_counts_are_absent_not_zero() -> None:
+    rows = metrics.metric_rows([record([(10, None), (30, None)])])
+    assert rows["time_per_output_token"]["mean"] is None
+    assert "token counts" in rows["time_per_output_token"]["reason"]
+    assert rows["output_tokens_per_second"]["mean"] is None
+    assert rows["inter_chunk_latency"]["mean"] == pytest.approx(0.020)
+
+
+def test_chunks_without_any_text_still_have_times() -> None:
+    line = line_of(record([(10, 2, ""), (30, 2, "")]))
+    assert metrics.time_per_output_token(line) == pytest.approx([0.010])
+
+
+def test_tokens_per_second_of_one_user() -> None:
+    assert metrics.output_tokens_per_second(line_of(record([(500, 4), (1000, 6)]))) == pytest.approx([10])
+
+
+def test_every_metric_tells_its_formula_and_unit() -> None:
+    for metric in metrics.METRICS:
+        assert metric.formula, metric.name
+        assert metric.unit
+
+
+def test_percentiles_need_a_sample_that_carries_them() -> None:
+    """Case I67: p99 of 30 samples is none."""
+    row = describe([float(i) for i in range(30)], "s")
+    assert row["p99"] is None
+    assert row["p95"] == pytest.approx(27.55)
+    assert "p99 needs 100" in row["reason"]
+    assert describe([float(i) for i in range(100)], "s")["p99"] is not None
+    assert describe([1.0] * 9, "s")["p90"] is None
+
+
+def test_the_tail_of_a_rate_is_the_low_one() -> None:
+    """Case I67: p99 of throughput would be the best one per cent."""
+    row = describe([float(i) for i in range(200)], "tokens/s", higher_is_better=True)
+    assert row["p1"] == pytest.approx(1.99)
+    assert row["p99"] is None
+    assert row["p90"] is None
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=1), st.floats(0, 100))
+def test_percentile_is_numpys(values: list[float], rank: float) -> None:
+    import numpy as np
+
+    assert math.isclose(percentile(sorted(values), rank), float(np.percentile(values, rank)), abs_tol=1e-6)
+
+
+@given(st.lists(st.tuples(st.integers(1, 1000), st.integers(1, 5)), min_size=2, max_size=30))
+def test_bundling_tokens_never_changes_the_time_per_token(gaps: list[tuple[int, int]]) -> None:
+    """A law: the same tokens by the same time, in fewer chunks, are as fast."""
+    at, fine = 0, []
+    for gap, tokens in gaps:
+        at += gap
+        fine.append((float(at), tokens))
+    bundled = [fine[0], (fine[-1][0], sum(tokens for _, tokens in fine[1:]))]
+    one = metrics.time_per_output_token(line_of(record(fine)))
+    other = metrics.time_per_output_token(line_of(record(bundled)))
+    assert one == pytest.approx(other)

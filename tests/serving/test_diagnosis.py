@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from trtspec.serving.diagnosis import CAUSES, diagnose, is_hopeless, log_tail
+
+# lines as Triton 2.51 wrote them
+LOG = """\
+W1129 17:44:19.8 131 pinned_memory_manager.cc:273] "Unable to allocate pinned system memory"
+E1129 17:44:19.8 131 server.cc:241] "CudaDriverHelper has not been initialized."
+I1129 17:44:19.843533 131 model_lifecycle.cc:472] "loading: echo:1"
+{line}
+I1129 17:44:20.1 131 server.cc:604]\u0020
++------------------+------+
+| Repository Agent | Path |
++------------------+------+
+
+I1129 17:44:20.1 131 tritonserver.cc:2598]\u0020
+| server_id        | triton |
+I1129 17:36:31.2 131 server.cc:305] "Waiting for in-flight requests to complete."
+error: creating server: Internal - failed to load all models
+"""
+
+CASES = {
+    "E1129 17:44:20.198211 131 main.cc:257] \"failed to start HTTP service: Unavailable - Socket '127.0.0.1:17446' "
+    'already in use "': "a port was taken",
+    "A module that was compiled using NumPy 1.x cannot be run in\nNumPy 2.2.1 as it may crash.": "numpy 2",
+    "/x/triton_python_backend_stub: error while loading shared libraries: libpython3.10.so.1.0: cannot open shared "
+    "object file: No such file or directory": "libpython3.10.so.1.0 is not installed",
+    "/x/tritonserver: error while loading shared libraries: libfoo.so.1: cannot open shared object file": "libfoo.so.1",
+    'E1129 17:45:12.3 131 backend_model.cc:692] "ERROR: Failed to create instance: Unable to initialize shared memory '
+    "key 'trtspec-a' to requested size (1048576 bytes). Error: No space left on device\"": "/dev/shm is too small",
+    "RuntimeError: [enforce fail at alloc_cpu.cpp:117] DefaultCPUAllocator: can't allocate memory": "not enough memory",
+    "I1129 17:36:31.2 621 pb_stub.cc:298]  Failed to initialize Python stub: ModuleNotFoundError: No module named "
+    "'torch'": "imports torch, which is not installed",
+    "ImportError: cannot import name 'Loop' from 'speculation' (/repo/speculation/__init__.py)": "cannot import name",
+    "E1129 1 1 model_lifecycle.cc:642] \"failed to load 'm' version 1: Invalid argument: unable to find backend "
+    "library for backend 'tensorrtllm', try specifying runtime.\"": "only the Python backend",
+    "FileNotFoundError: [Errno 2] No such file or directory: '/e/config.json'": "is missing: /e/config.json",
+    "PermissionError: [Errno 13] Permission denied: '/e/model.safetensors'": "may not be read",
+    'E1129 model_repository_manager.cc:1] "failed to read text proto from /repo/m/config.pbtxt"': "config.pbtxt",
+    "safetensors_rust.SafetensorError: Error while deserializing header: HeaderTooLarge": "weights are damaged",
+    "Internal: Stub process 'echo_0_0' is not healthy.": "died while it was loaded",
+}
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    return tmp_path / "server.log"
+
+
+@pytest.mark.parametrize(("line", "cause"), CASES.items(), ids=list(CASES.values()))
+def test_known_lines_have_a_cause_and_a_fix(log: Path, line: str, cause: str) -> None:
+    log.write_text(LOG.format(line=line))
+    found = diagnose(log, 1)
+    assert found.cause is not None
+    assert cause in found.cause
+    assert found.fix
+
+
+def test_every_known_cause_is_tried() -> None:
+    import re
+
+    used = {
+        next(index for index, known in enumerate(CAUSES) if re.search(known.pattern, LOG.format(line=line)))
+        for line in CASES
+    }
+    untested = {CAUSES[index].cause for index in set(range(len(CAUSES))) - used}
+    assert untested == {
+        "the Python backend's stub and this interpreter have different versions",
+        "the engine that the repository points to is missing",
+    }
+
+
+def test_nothing_known_means_no_cause(log: Path) -> None:
+    log.write_text('I1129 17:44:19.843533 131 model_lifecycle.cc:472] "loading: echo:1"\n')
+    assert diagnose(log, 1).cause is None
+
+
+def test_signal_9_is_want_of_memory_whatever_the_log_says(log: Path) -> None:
+    log.write_text(LOG.format(line="No module named 'torch'"))
+    assert "signal 9" in (diagnose(log, -9).cause or "")
+
+
+def test_other_signals_are_named(log: Path) -> None:
+    log.write_text("nothing")
+    assert diagnose(log, -11).cause == "the server ended by signal 11"
+
+
+def test_the_tail_leaves_out_tables_and_noise(log: Path) -> None:
+    log.write_text(LOG.format(line="the line that matters"))
+    assert log_tail(log) == [
+        "I1129 17:44:19.843533 131 model_lifecycle.cc:472] loading: echo:1",
+        "the line that matters",
+        "error: creating server: Internal - failed to load all models",
+    ]
+
+
+def test_messages_of_several_lines_are_unfolded(log: Path) -> None:
+    log.write_text('E1129 17:45:12.3 131 x.cc:6] "failed to load \'m\': \\n\\nAt:\\n  /m.py(3): \\"f\\""\n')
+    assert log_tail(log) == ["E1129 17:45:12.3 131 x.cc:6] failed to load 'm':", "At:", '  /m.py(3): "f"']
+
+
+def test_only_the_end_of_a_huge_log_is_read(log: Path) -> None:
+    with log.open("wb") as stream:
+        stream.seek(30 << 30)
+        stream.write(b"\n".join(b"line %d" % number for number in range(1000)))
+    assert log_tail(log) == [f"line {number}" for number in range(980, 1000)]
+
+
+def test_bytes_that_are_no_text_do_no_harm(log: Path) -> None:
+    log.write_bytes(b"\xff\xfe\nfine\n")
+    assert log_tail(log)[-1] == "fine"
+
+
+def test_no_log_at_all(log: Path) -> None:
+    assert log_tail(log) == []
+    assert not is_hopeless(log)
+
+
+def test_a_stub_without_its_library_is_hopeless(log: Path) -> None:
+    log.write_text("stub: error while loading shared libraries: libpython3.9.so.1.0: cannot open shared object file\n")
+    assert is_hopeless(log)

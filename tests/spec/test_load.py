@@ -1,0 +1,158 @@
+"""Specs with mistakes: all of them at once, each with its path, its line and the nearest key."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trtspec.errors import Problem, SpecError
+from trtspec.spec import Spec, load_spec, parse_spec
+
+GOOD = """\
+version: 1
+name: pair
+target: {checkpoint: ./a}
+draft: {checkpoint: ./b}
+"""
+
+
+def problems_of(text: str) -> dict[str, Problem]:
+    with pytest.raises(SpecError) as caught:
+        parse_spec(text, "trtspec.yaml")
+    assert caught.value.where == "trtspec.yaml"
+    return {problem.path: problem for problem in caught.value.problems}
+
+
+def test_the_smallest_spec_and_its_defaults() -> None:
+    spec = parse_spec(GOOD)
+    assert (spec.runtime, spec.speculation.draft_length, spec.build.max_seq_len) == ("torch", 4, None)
+    assert spec.speculation.engine_draft_length == 8
+    assert spec.hardware is None
+    assert (spec.serving.http_port, spec.loadtest.concurrency) == (8000, [1, 4])
+
+
+def test_three_mistakes_are_listed_with_path_line_and_nearest_key() -> None:
+    found = problems_of("""\
+name: pair
+target:
+  checkpoint: ./a
+  dtyp: float16
+draft: {checkpoint: ./b, tp: 0}
+speculation:
+  draft_lenght: 5
+""")
+    assert set(found) == {"target.dtyp", "draft.tp", "speculation.draft_lenght"}
+    assert "line 4" in found["target.dtyp"].message
+    assert found["target.dtyp"].hint == "did you mean 'dtype'?"
+    assert "line 5" in found["draft.tp"].message
+    assert "(given: 0)" in found["draft.tp"].message
+    assert found["speculation.draft_lenght"].hint == "did you mean 'draft_length'?"
+
+
+def test_a_key_that_resembles_none_lists_what_is_known() -> None:
+    found = problems_of(GOOD + "serving: {zzz: 1}\n")
+    assert "http_port" in str(found["serving.zzz"].hint)
+
+
+def test_missing_sections_and_fields_are_named() -> None:
+    found = problems_of("name: pair\ndraft: {}\n")
+    assert set(found) == {"target", "draft.checkpoint"}
+    assert all(problem.message == "is required" for problem in found.values())
+
+
+def test_keys_given_twice_are_a_mistake_with_both_lines() -> None:
+    found = problems_of(GOOD + "serving:\n  http_port: 1\n  http_port: 2\nname: other\n")
+    assert set(found) == {"serving.http_port", "name"}
+    assert "lines 6 and 7" in found["serving.http_port"].message
+    assert "lines 2 and 8" in found["name"].message
+
+
+@pytest.mark.parametrize("text", ["", "- a\n- b\n", "just text", "3"])
+def test_something_that_is_no_mapping(text: str) -> None:
+    assert "a mapping of keys to values is expected" in problems_of(text)[""].message
+
+
+@pytest.mark.parametrize("text", ["name: [", "a: b: c", "\tname: x", "{name: x", "name: !!python/object:os.system x"])
+def test_text_that_is_no_yaml(text: str) -> None:
+    assert "not valid YAML" in problems_of(text)[""].message
+
+
+CROSS_FIELD: dict[str, tuple[str, str]] = {
+    "speculation.draft_length": ("speculation: {draft_length: 9, max_draft_length: 8}", "more than"),
+    "speculation.acceptance": ("speculation: {acceptance: logits}", "torch runtime accepts by tokens"),
+    "target.quantization": ("runtime: torch", "only for runtime tensorrt_llm"),
+    "serving": ("serving: {http_port: 8001}", "must differ"),
+}
+
+
+@pytest.mark.parametrize("path", CROSS_FIELD)
+def test_values_that_do_not_fit_together(path: str) -> None:
+    extra, expected = CROSS_FIELD[path]
+    text = GOOD.replace("./a}", "./a, quantization: fp8}") if path.startswith("target") else GOOD
+    assert expected in problems_of(f"{text}{extra}\n")[path].message
+
+
+def test_all_cross_field_mistakes_come_at_once() -> None:
+    text = GOOD.replace("./b}", "./b, tp: 2}") + "speculation: {acceptance: logits}\nserving: {grpc_port: 8000}\n"
+    assert set(problems_of(text)) == {"draft.tp", "speculation.acceptance", "serving"}
+
+
+def test_the_tensorrt_llm_runtime_allows_what_torch_refuses() -> None:
+    text = GOOD.replace("./a}", "./a, quantization: fp8, tp: 4}")
+    spec = parse_spec(f"{text}runtime: tensorrt_llm\nspeculation: {{acceptance: logits}}\n")
+    assert (spec.target.tp, spec.target.quantization, spec.speculation.acceptance) == (4, "fp8", "logits")
+
+
+@pytest.mark.parametrize("name", ["", ".hidden", "a/b", "a b", "x" * 65, "../up"])
+def test_names_that_are_no_folder_names(name: str) -> None:
+    assert "name" in problems_of(GOOD.replace("name: pair", f"name: {name!r}"))
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+        max_leaves=8,
+    )
+)
+def test_whatever_is_written_gives_a_spec_or_a_spec_error(value: Any) -> None:
+    for document in (value, {"name": value, "target": value, "loadtest": {"seed": value}}):
+        assert outcome(yaml.safe_dump(document))
+
+
+def outcome(text: str) -> Spec | tuple[Problem, ...]:
+    try:
+        return parse_spec(text)
+    except SpecError as error:
+        return error.problems
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    (tmp_path / "latin.yaml").write_bytes(b"name: caf\xe9\n")
+    for path, expected in (
+        (tmp_path / "nothing.yaml", "no such file"),
+        (tmp_path, "is a folder"),
+        (tmp_path / "latin.yaml", "cannot be read"),
+    ):
+        with pytest.raises(SpecError, match=expected) as caught:
+            load_spec(path)
+        assert caught.value.where == str(path)
+
+
+def test_paths_belong_to_the_spec_files_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "trtspec.yaml").write_text(GOOD.replace("./b", "~/b"))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", "/home/someone")
+    spec_file = load_spec(Path("sub/trtspec.yaml"))
+    assert spec_file.root == tmp_path / "sub"
+    assert spec_file.checkpoint("target") == spec_file.checkpoint("baseline") == tmp_path / "sub" / "a"
+    assert spec_file.checkpoint("draft") == Path("/home/someone/b")
+    assert spec_file.engines("draft") == tmp_path / "sub" / "engines" / "pair" / "draft"
+    assert spec_file.repository("baseline") == tmp_path / "sub" / "model_repo" / "pair" / "baseline"
+    assert spec_file.runs == tmp_path / "sub" / "runs" / "pair"

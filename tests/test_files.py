@@ -1,0 +1,57 @@
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from trtspec.files import atomic_directory, is_partial, sweep_partials, write_json, write_text
+
+
+def test_a_failed_directory_leaves_the_old_one(tmp_path: Path) -> None:
+    final = tmp_path / "engine"
+    with atomic_directory(final) as folder:
+        (folder / "a").write_text("old")
+    with pytest.raises(RuntimeError), atomic_directory(final) as folder:  # noqa: PT012
+        (folder / "a").write_text("half")
+        raise RuntimeError
+    assert (final / "a").read_text() == "old"
+    assert [path.name for path in tmp_path.iterdir()] == ["engine"]
+
+
+def test_a_second_result_replaces_the_first_whole(tmp_path: Path) -> None:
+    final = tmp_path / "engine"
+    for name in ("one", "two"):
+        with atomic_directory(final) as folder:
+            (folder / name).write_text(name)
+    assert [path.name for path in final.iterdir()] == ["two"]
+    assert [path.name for path in tmp_path.iterdir()] == ["engine"]
+
+
+def test_a_killed_process_leaves_a_partial_that_is_swept(tmp_path: Path) -> None:
+    script = (
+        "import sys, time; from pathlib import Path; from trtspec.files import atomic_directory\n"
+        f"with atomic_directory(Path({str(tmp_path)!r}) / 'engine') as f:\n"
+        "    (f / 'a').write_text('half'); print('in', flush=True); time.sleep(60)\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"in\n"
+    sweep_partials(tmp_path)
+    assert len(list(tmp_path.iterdir())) == 1, "a partial of a living process stays"
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    process.stdout.close()
+    assert all(is_partial(path) for path in tmp_path.iterdir())
+    sweep_partials(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_failed_write_leaves_the_old_text_and_no_sibling(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    write_text(path, "old")
+    with pytest.raises(ValueError, match="JSON"):
+        write_json(path, {"x": float("nan")})
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]

@@ -1,0 +1,76 @@
+"""What a checkpoint's content is: a SHA-256 for each file that goes into an engine, remembered between runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from trtspec.checkpoints.reading import child_names
+from trtspec.checkpoints.weights import INDEX, find_weights
+from trtspec.files import read_json, write_json
+from trtspec.progress import Reporter
+from trtspec.provenance import file_sha256
+
+__all__ = ["TOKENIZER_FILES", "HashMemory", "checkpoint_files", "tokenizer_files"]
+
+TOKENIZER_FILES = (
+    "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json",
+    "merges.txt", "tokenizer.model", "spiece.model", "chat_template.jinja", "chat_template.json",
+)  # fmt: skip
+_MODEL_FILES = ("config.json", "generation_config.json", INDEX)
+
+
+def tokenizer_files(names: Iterable[str]) -> list[str]:
+    """Those of a folder's files that belong to its tokenizer."""
+    present = set(names)
+    return [name for name in TOKENIZER_FILES if name in present]
+
+
+def checkpoint_files(folder: Path, *, code: bool = False) -> list[str]:
+    """Names of the files that decide what an engine of this checkpoint is; with `code` its Python files too."""
+    names = child_names(folder)
+    weights = find_weights(folder, names)
+    single = [name for name in _MODEL_FILES if name in names and not (name == INDEX and weights.index is None)]
+    python = sorted(name for name in names if code and name.endswith(".py"))
+    return [*single, *weights.files, *tokenizer_files(names), *python]
+
+
+class HashMemory:
+    """SHA-256 of files, read again only when path, size, modification time or inode changed."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._known = _read(path)
+
+    def hashes(self, folder: Path, names: Iterable[str], reporter: Reporter) -> dict[str, str]:
+        """Name → hash for files in `folder`; what had to be read is remembered on disk."""
+        marks = {name: _mark(folder / name) for name in names}
+        missing = [name for name, mark in marks.items() if self._lookup(folder / name, mark) is None]
+        if missing:
+            total = sum((folder / name).stat().st_size for name in missing)
+            with reporter.task(f"reading {folder.name}", total, "bytes") as advance:
+                for name in missing:
+                    entry = {"mark": marks[name], "sha256": file_sha256(folder / name)}
+                    self._known[str((folder / name).resolve())] = entry
+                    advance((folder / name).stat().st_size)
+            write_json(self._path, {"schema": 1, "files": self._known})
+        return {name: self._known[str((folder / name).resolve())]["sha256"] for name in marks}
+
+    def _lookup(self, path: Path, mark: list[int]) -> str | None:
+        entry = self._known.get(str(path.resolve()))
+        return entry["sha256"] if entry is not None and entry["mark"] == mark else None
+
+
+def _mark(path: Path) -> list[int]:
+    status = path.stat()
+    return [status.st_size, status.st_mtime_ns, status.st_ino]
+
+
+def _read(path: Path) -> dict[str, dict[str, Any]]:
+    try:
+        files: dict[str, dict[str, Any]] = read_json(path)["files"]
+    except (OSError, json.JSONDecodeError, KeyError, TypeError):
+        return {}
+    return files

@@ -1,0 +1,136 @@
+"""`trtspec check`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from trtspec.cli.command import command as make_command
+from trtspec.cli.command import examples, spec_argument
+from trtspec.cli.failures import exit_code
+from trtspec.cli.findings import print_findings
+from trtspec.cli.output import Sink
+from trtspec.errors import PairError, UsageError
+from trtspec.rules import CheckResult, check_pair
+from trtspec.spec import Spec, SpecFile, load_spec
+from trtspec.units import bytes_text, count_text
+
+__all__ = ["command"]
+
+FOLDER = click.Path(path_type=Path)
+
+
+@make_command(
+    epilog=examples(
+        "trtspec check",
+        "trtspec check --target ./Llama-3.1-70B-Instruct --draft ./Llama-3.2-1B-Instruct",
+        "trtspec check trtspec.yaml --output json",
+    )
+)
+@spec_argument
+@click.option("--target", type=FOLDER, help="Checkpoint folder of the target, instead of the spec's.")
+@click.option("--draft", type=FOLDER, help="Checkpoint folder of the draft, instead of the spec's.")
+def command(sink: Sink, spec_path: Path, target: Path | None, draft: Path | None) -> int | None:
+    """Tell whether target and draft belong together, before anything is built.
+
+    Reads configuration, tensor names and tokenizer of both checkpoints (no weights; seconds even for large models),
+    compares them id by id, and says what is wrong, how bad it is and what to do. Exits with 3 when the pair cannot
+    be served.
+    """
+    result = check_pair(_spec_file(spec_path, target, draft))
+    sink.result(result.to_json(), lambda console: _print(console, result), result.verdict)
+    return None if result.ok else exit_code(PairError("the pair cannot be served"))
+
+
+def _spec_file(path: Path, target: Path | None, draft: Path | None) -> SpecFile:
+    """The spec to check: the file's, with the folders given as options (relative to the current folder) put in."""
+    given = {role: folder.absolute() for role, folder in (("target", target), ("draft", draft)) if folder is not None}
+    if len(given) == 2 and not path.exists():
+        sections = {role: {"checkpoint": str(folder)} for role, folder in given.items()}
+        return SpecFile(path, Spec.model_validate({"name": "pair", **sections}))
+    if given and not path.exists():
+        other = "draft" if "target" in given else "target"
+        raise UsageError(f"--{other} is needed as well: there is no {path}", fix=f"add --{other} DIR")
+    loaded = load_spec(path)
+    changed = {
+        role: (loaded.spec.target if role == "target" else loaded.spec.draft).model_copy(update={"checkpoint": folder})
+        for role, folder in given.items()
+    }
+    return SpecFile(path, loaded.spec.model_copy(update=changed))
+
+
+def _print(console: Console, result: CheckResult) -> None:
+    console.print(_facts_table(result))
+    if line := _pair_line(result):
+        console.print(line)
+    print_findings(console, result.findings)
+    style = "bold green" if result.ok else "bold red"
+    console.print(f"\n[{style}]{escape(result.verdict)}[/]")
+
+
+def _facts_table(result: CheckResult) -> Table:
+    summary = result.to_json()["checkpoints"]
+    table = Table(box=box.SIMPLE_HEAD)
+    table.add_column("")
+    for role in ("target", "draft"):
+        table.add_column(role, overflow="fold")
+    for label, key in _ROWS:
+        cells = (_cell(key, summary[role][key]) for role in ("target", "draft"))
+        table.add_row(label, *(escape(cell) for cell in cells))
+    return table
+
+
+_RELATIONS = {
+    "same": "same tokenizer",
+    "extended": "one tokenizer extends the other",
+    "different": "different tokenizers",
+}
+
+
+def _pair_line(result: CheckResult) -> str:
+    match, length = result.facts.pair.tokenizers, result.facts.pair.usable_length
+    parts = []
+    if match is not None:
+        agree = f"{count_text(match.same_ids)} of {count_text(match.total_ids)} ids agree"
+        parts.append(f"{_RELATIONS[match.relation]} ({agree})")
+    if length is not None:
+        parts.append(f"usable length {count_text(length)} tokens")
+    return f"pair: {'; '.join(parts)}" if parts else ""
+
+
+_ROWS = (
+    ("folder", "folder"),
+    ("architecture", "architecture"),
+    ("parameters", "parameters"),
+    ("layers", "layers"),
+    ("hidden size", "hidden_size"),
+    ("attention heads", "attention_heads"),
+    ("KV heads", "kv_heads"),
+    ("vocabulary rows", "vocab_size"),
+    ("token ids", "token_ids"),
+    ("length", "positions"),
+    ("weights", "dtypes"),
+    ("end ids", "end_ids"),
+    ("chat template", "chat_template"),
+)
+
+
+def _cell(key: str, value: Any) -> str:
+    if value is None or value == []:
+        return "?"
+    if key == "folder":
+        path = Path(value)
+        return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else value
+    if key == "dtypes":
+        return ", ".join(f"{name} {bytes_text(size)}" for name, size in value.items())
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return ", ".join(str(item) for item in value)
+    return count_text(value) if isinstance(value, int) else str(value)

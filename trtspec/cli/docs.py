@@ -1,0 +1,29 @@
+"""The generated documents: what they are called and what is in them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from trtspec.cli.reference import cli_reference
+from trtspec.files import write_text
+from trtspec.spec import spec_json_schema
+
+__all__ = ["generated_documents", "write_docs"]
+
+
+def generated_documents() -> dict[str, str]:
+    """File name below docs/ → its text."""
+    schema = json.dumps(spec_json_schema(), indent=2, ensure_ascii=False) + "\n"
+    return {"cli.md": cli_reference(), "trtspec.schema.json": schema}
+
+
+def write_docs(folder: Path) -> list[Path]:
+    """Write those that differ; return their paths."""
+    changed = []
+    for name, text in generated_documents().items():
+        path = folder / name
+        if not path.is_file() or path.read_text(encoding="utf-8") != text:
+            write_text(path, text)
+            changed.append(path)
+    return changed

@@ -1,0 +1,75 @@
+"""`trtspec init`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+from rich.markup import escape
+
+from trtspec.cli.command import command as make_command
+from trtspec.cli.command import examples
+from trtspec.cli.output import Sink
+from trtspec.errors import UsageError
+from trtspec.files import write_text
+from trtspec.spec import parse_spec
+from trtspec.spec.template import spec_name, spec_template
+
+__all__ = ["command"]
+
+FOLDER = click.Path(path_type=Path)
+SPEC_FILE = "trtspec.yaml"
+
+
+@make_command(
+    epilog=examples(
+        "trtspec init",
+        "trtspec init --target ./Llama-3.1-70B-Instruct --draft ./Llama-3.2-1B-Instruct",
+        "trtspec init specs/qwen.yaml --name qwen --force",
+    )
+)
+@click.argument("path", metavar="[PATH]", type=click.Path(path_type=Path), default=Path(SPEC_FILE))
+@click.option("--target", type=FOLDER, help="Checkpoint folder of the target.")
+@click.option("--draft", type=FOLDER, help="Checkpoint folder of the draft.")
+@click.option("--name", help="Name of the pair's folders; default: the target's name.")
+@click.option("--force", is_flag=True, help="Replace a file that is there.")
+def command(sink: Sink, path: Path, target: Path | None, draft: Path | None, name: str | None, force: bool) -> None:
+    """Write a commented trtspec.yaml: every field, defaults as comments.
+
+    PATH is a file or a folder (default: trtspec.yaml here). Nothing is replaced without --force.
+    """
+    file = path / SPEC_FILE if path.is_dir() else path
+    if file.exists() and not force:
+        raise UsageError("is there already", where=str(file), fix=f"trtspec init {file} --force replaces it")
+    text = spec_template(
+        {
+            "version": 1,
+            "name": name if name is not None else spec_name(target.absolute().name if target else ""),
+            "target.checkpoint": _seen_from(file, target) if target else "./target",
+            "draft.checkpoint": _seen_from(file, draft) if draft else "./draft",
+        }
+    )
+    parse_spec(text, str(file))
+    _write(file, text)
+    steps = f"trtspec check {file}"
+    sink.result(
+        {"schema": 1, "path": str(file), "next": steps}, lambda out: out.print(f"wrote {escape(str(file))}"), str(file)
+    )
+    edit = "" if target and draft else f"put your two checkpoint folders into {file}, then "
+    sink.note(f"next: {escape(edit + steps)}")
+
+
+def _seen_from(file: Path, folder: Path) -> str:
+    """`folder`, typed in the current folder, as the spec file has to name it."""
+    if folder.is_absolute():
+        return str(folder)
+    relative = os.path.relpath(folder, file.parent)
+    return relative if relative.startswith("..") else f"./{relative}"
+
+
+def _write(file: Path, text: str) -> None:
+    try:
+        write_text(file, text)
+    except OSError as error:
+        raise UsageError(f"cannot be written: {error.strerror}", where=str(file), fix="choose another path") from None

@@ -1,0 +1,144 @@
+"""Why two greedy arms wrote different texts: a near-tie between two tokens, or a fault in the logic.
+
+Verifying several tokens in one pass uses other kernels than computing them one by one, so logits differ in their last
+digits and a near-tie may fall the other way. That is no fault; a clear choice that differs is one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from trtspec.errors import RequestFailed
+from trtspec.loadtest.equality import equality
+from trtspec.loadtest.pairing import Pair
+from trtspec.loadtest.plan import Job
+from trtspec.loadtest.prompts import Prompt
+from trtspec.loadtest.sender import ArmClient
+from trtspec.spec.names import BASELINE_ARM, SPECULATIVE, Arm
+from trtspec.wire import next_token_logits
+
+__all__ = ["LIMIT", "NEAR_TIE", "Examiner", "examine"]
+
+# at most so many pairs are asked again
+LIMIT = 20
+# a choice between logits closer than this may fall either way, by computation type: about what another order of
+# summation changes in a logit of size 20
+NEAR_TIE = {"float32": 0.01, "float16": 0.1, "bfloat16": 0.5}
+_UNKNOWN_TYPE = 0.1
+_BEYOND = 16
+
+
+@dataclass(frozen=True)
+class Examiner:
+    """Both arms' clients, the prompts by id, and the engines' computation type (None: unknown)."""
+
+    clients: Mapping[Arm, ArmClient]
+    prompts: Mapping[str, Prompt]
+    dtype: str | None = None
+
+    @property
+    def threshold(self) -> float:
+        """Gap of two logits up to which a choice counts as a near-tie."""
+        return NEAR_TIE.get(self.dtype or "", _UNKNOWN_TYPE)
+
+
+@dataclass
+class _Tokens:
+    ids: list[int] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+    prompt: tuple[int, ...] = ()
+
+    def count_before(self, character: int) -> int:
+        """How many tokens lie wholly in the first `character` characters."""
+        length = 0
+        for index, text in enumerate(self.texts):
+            length += len(text)
+            if length > character:
+                return index
+        return len(self.texts)
+
+
+async def examine(examiner: Examiner, pairs: Sequence[Pair]) -> list[dict[str, Any]]:
+    """What is known about the first divergence of each pair that diverged, at most `LIMIT` of them.
+
+    Each has `verdict`: "near-tie", "logic fault?", "not reproduced" (asked again, the arms agree, and the place is no
+    near-tie) or "not examined" with a `reason`.
+    """
+    by_key = {(pair.key, pair.concurrency): pair for pair in pairs}
+    places = equality(pairs)["first_divergence"]
+    results = []
+    for place in places[:LIMIT]:
+        pair = by_key[place["pair"], place["concurrency"]]
+        results.append({"pair": pair.key, "concurrency": pair.concurrency, **await _examined(examiner, pair, place)})
+    return results
+
+
+async def _examined(examiner: Examiner, pair: Pair, place: Mapping[str, Any]) -> dict[str, Any]:
+    prompt = examiner.prompts.get(pair.baseline.prompt_id)
+    if prompt is None:
+        return _unknown("its prompt is not known")
+    limit = pair.baseline.max_tokens or prompt.max_tokens
+    if place["token_index"] is not None:
+        limit = min(limit, place["token_index"] + _BEYOND)
+    job = Job(prompt, pair.key, 0, limit)
+    try:
+        baseline = await _tokens(examiner.clients[BASELINE_ARM], job)
+        speculative = await _tokens(examiner.clients[SPECULATIVE], job)
+        return await _at_first_difference(examiner, baseline, speculative, place["character"])
+    except RequestFailed as error:
+        return _unknown(error.message)
+
+
+def _unknown(reason: str) -> dict[str, Any]:
+    return {"verdict": "not examined", "reason": reason}
+
+
+async def _tokens(client: ArmClient, job: Job) -> _Tokens:
+    tokens = _Tokens()
+    request = replace(client.request(job), token_details=True)
+    async with aclosing(client.connection.stream(request, timeout=client.options.timeout)) as chunks:
+        async for chunk in chunks:
+            if chunk.details is not None:
+                tokens.ids += chunk.details.ids
+                tokens.texts += chunk.details.texts
+                tokens.prompt = chunk.details.prompt_ids or tokens.prompt
+    if not tokens.ids or not tokens.prompt:
+        raise RequestFailed("the server gives no token details", code="no_details")
+    return tokens
+
+
+async def _at_first_difference(
+    examiner: Examiner, baseline: _Tokens, speculative: _Tokens, character: int
+) -> dict[str, Any]:
+    shorter = min(len(baseline.ids), len(speculative.ids))
+    differing = (at for at in range(shorter) if baseline.ids[at] != speculative.ids[at])
+    at = next(differing, None)
+    if at is not None:
+        chosen = baseline.ids[at], speculative.ids[at]
+        logits = await _logits(examiner, [*baseline.prompt, *baseline.ids[:at]])
+        gap = float(logits.max() - min(logits[chosen[0]], logits[chosen[1]]))
+        verdict = "near-tie" if gap <= examiner.threshold else "logic fault?"
+        tokens = {"baseline_token": chosen[0], "speculative_token": chosen[1]}
+        return {"token_index": at, **tokens, **_best(logits), "logit_gap": gap, "verdict": verdict}
+    # the arms agree this time (other requests shared the passes before): look at the place where they parted
+    at = baseline.count_before(character)
+    logits = await _logits(examiner, [*baseline.prompt, *baseline.ids[:at]])
+    best = _best(logits)
+    gap = best["two_best"][0]["logit"] - best["two_best"][1]["logit"]
+    verdict = "near-tie" if gap <= examiner.threshold else "not reproduced"
+    return {"token_index": at, **best, "logit_gap": gap, "verdict": verdict}
+
+
+async def _logits(examiner: Examiner, ids: Sequence[int]) -> Any:
+    client = examiner.clients[BASELINE_ARM]
+    return await next_token_logits(client.connection, ids, timeout=client.options.timeout)
+
+
+def _best(logits: Any) -> dict[str, Any]:
+    import numpy as np
+
+    order = np.argsort(logits)[::-1][:2]
+    return {"two_best": [{"token": int(token), "logit": float(logits[token])} for token in order]}

@@ -1,0 +1,71 @@
+"""What a run ran on and what it was made from, for its provenance."""
+
+from __future__ import annotations
+
+import os
+import platform
+from pathlib import Path
+from typing import Any
+
+from trtspec.errors import TrtspecError
+from trtspec.files import read_json
+from trtspec.loadtest.options import RunOptions
+from trtspec.loadtest.prompts import PromptSet
+from trtspec.provenance import provenance
+from trtspec.spec import SpecFile
+from trtspec.spec.names import ROLES, Role
+
+__all__ = ["engine_facts", "machine_facts", "run_provenance"]
+
+
+def run_provenance(spec_file: SpecFile, options: RunOptions, prompts: PromptSet) -> dict[str, Any]:
+    """The content of provenance.json."""
+    return {
+        "schema": 1,
+        **provenance(),
+        "name": spec_file.spec.name,
+        "spec": spec_file.spec.model_dump(mode="json"),
+        "options": options.as_json(),
+        "engines": {role: engine_facts(spec_file, role) for role in ROLES},
+        "prompts": {
+            "source": prompts.source,
+            "count": len(prompts.prompts),
+            "sha256": prompts.sha256,
+            "synthetic": prompts.synthetic,
+        },
+        "machine": machine_facts(),
+        "clock": "time.perf_counter_ns; times compare within this run only",
+    }
+
+
+def engine_facts(spec_file: SpecFile, role: Role) -> dict[str, Any] | None:
+    """Key and computation type of a role's engine; None when it is not on this machine."""
+    from trtspec.building import engine_path
+
+    try:
+        path = engine_path(spec_file, role)
+        config = read_json(path / "config.json")
+    except (TrtspecError, OSError, ValueError):
+        return None
+    return {"key": path.name, "dtype": config.get("pretrained_config", {}).get("dtype")}
+
+
+def machine_facts() -> dict[str, Any]:
+    """CPU, memory and system of this machine."""
+    import psutil
+
+    return {
+        "system": platform.platform(),
+        "cpu": _cpu_name(),
+        "cpus": os.cpu_count(),
+        "memory_bytes": psutil.virtual_memory().total,
+        "load_average": list(psutil.getloadavg()),
+    }
+
+
+def _cpu_name() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())

@@ -1,0 +1,102 @@
+"""The files of one run, and reading them back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from trtspec.errors import RecordsError
+from trtspec.files import read_json
+from trtspec.loadtest.records import FILE_NAME, Record, read_records
+from trtspec.loadtest.summary import summarise
+
+__all__ = ["Run", "RunFolder", "latest_run", "read_run", "summarise_run"]
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """Where a run keeps what."""
+
+    path: Path
+
+    @property
+    def provenance(self) -> Path:
+        """What was run, on what, with which options; written before anything is measured."""
+        return self.path / "provenance.json"
+
+    @property
+    def requests(self) -> Path:
+        """One request a line."""
+        return self.path / FILE_NAME
+
+    @property
+    def measurement(self) -> Path:
+        """What the load generator saw of itself and of the servers."""
+        return self.path / "measurement.json"
+
+    @property
+    def divergence(self) -> Path:
+        """The places where the arms' texts part, examined."""
+        return self.path / "divergence.json"
+
+    @property
+    def summary(self) -> Path:
+        """What is computed from all this."""
+        return self.path / "summary.json"
+
+    def server_log(self, arm: str) -> Path:
+        """The log of an arm's server, where the load test started it."""
+        return self.path / f"server-{arm}.log"
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run as read: its records and, where they exist, what stands beside them."""
+
+    path: Path
+    records: list[Record]
+    provenance: dict[str, Any] = field(default_factory=dict)
+    measurement: dict[str, Any] = field(default_factory=dict)
+    divergences: list[dict[str, Any]] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+
+def read_run(path: Path) -> Run:
+    """The run in a folder, or the one file of records at `path`; RecordsError when there is none."""
+    if path.is_file() or not path.exists():
+        warnings: list[str] = []
+        return Run(path, read_records(path, warnings.append), warnings=warnings)
+    folder, warnings = RunFolder(path), []
+    records = read_records(folder.requests, warnings.append)
+    provenance, measurement, divergence = (
+        _optional(file, warnings.append) for file in (folder.provenance, folder.measurement, folder.divergence)
+    )
+    return Run(path, records, provenance, measurement, divergence.get("divergences", []), warnings)
+
+
+def _optional(path: Path, warn: Callable[[str], None]) -> dict[str, Any]:
+    if not path.is_file():
+        return {}
+    try:
+        data = read_json(path)
+    except (OSError, ValueError) as error:
+        warn(f"{path}: cannot be read and was left out ({error})")
+        return {}
+    return data if isinstance(data, dict) else {}
+
+
+def summarise_run(run: Run) -> dict[str, Any]:
+    """`summarise` with all that the run has; what was wrong with its files is among the warnings."""
+    summary = summarise(run.records, run.provenance, run.measurement, run.divergences)
+    summary["comparison"]["warnings"][:0] = run.warnings
+    return summary
+
+
+def latest_run(runs: Path) -> Path:
+    """The newest run below `runs` that has records; RecordsError when there is none."""
+    found = sorted(folder for folder in runs.glob("*") if (folder / FILE_NAME).is_file()) if runs.is_dir() else []
+    if not found:
+        raise RecordsError("no run there", where=str(runs), fix="trtspec loadtest SPEC")
+    return found[-1]

@@ -1,0 +1,96 @@
+"""The report's key numbers for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from trtspec.reports.data import ReportData
+from trtspec.reports.formats import number_text, percent_text, plain, ratio_text
+from trtspec.reports.names import metric_name
+from trtspec.reports.reading import Part
+from trtspec.reports.view import break_even_text, equality_text
+
+__all__ = ["print_report"]
+
+_COLOURS = {"baseline": "yellow", "speculative": "cyan"}
+_BAR = 24
+_TIMES = (("time_to_first_token", "TTFT"), ("time_per_output_token", "TPOT"), ("request_latency", "latency"))
+
+
+def print_report(console: Console, data: ReportData) -> None:
+    """Verdict, both arms at each concurrency, acceptance, equality, warnings."""
+    console.print(f"[bold]{escape(str(data.comparison['verdict']))}[/]\n")
+    if data.by_level:
+        console.print(_levels(data))
+    console.print()
+    _print_acceptance(console, data)
+    console.print(f"[bold]answers[/]     {escape(equality_text(data.comparison))}")
+    console.print(f"[bold]break-even[/]  {escape(break_even_text(data))}")
+    for warning in data.comparison["warnings"]:
+        console.print(f"[yellow]note[/]        {escape(str(warning))}")
+
+
+def _levels(data: ReportData) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+    table.add_column("level", no_wrap=True)
+    table.add_column("arm", no_wrap=True)
+    for column in ("ok", "failed", *(label for _, label in _TIMES), "tokens/s", "speed-up"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for level, part in data.by_level.items():
+        for index, arm in enumerate(data.arms):
+            head = str(level) if index == 0 else ""
+            speedup = _speedup(part, data.headline) if arm == "speculative" else ""
+            name = f"[{_COLOURS[arm]}]{arm}[/]"
+            table.add_row(head, name, *_counts(part, arm), *_medians(part, arm), _rate(part, arm), speedup)
+    table.caption = f"level: concurrent requests · medians in ms · speed-up in {metric_name(data.headline).lower()}"
+    table.caption_justify = "left"
+    return table
+
+
+def _counts(part: Part, arm: str) -> list[str]:
+    counts = part.counts(arm)
+    failed = counts.get("failed") or 0
+    return [str(counts.get("ok") or 0), f"[red]{failed}[/]" if failed else "0"] if counts else ["–", "–"]
+
+
+def _medians(part: Part, arm: str) -> list[str]:
+    values = [part.metric(arm, name).get("p50") for name, _ in _TIMES]
+    return ["–" if value is None else number_text(1000 * value) for value in values]
+
+
+def _rate(part: Part, arm: str) -> str:
+    value = part.throughput(arm)
+    return "–" if value is None else number_text(value)
+
+
+def _speedup(part: Part, name: str) -> str:
+    interval = part.speedup(name)
+    if interval is None:
+        return "–"
+    if interval.low is None or interval.high is None:
+        return ratio_text(interval.estimate)
+    return f"[bold]{ratio_text(interval.estimate)}[/] ({interval.low:.2f}–{interval.high:.2f})"
+
+
+def _print_acceptance(console: Console, data: ReportData) -> None:
+    acceptance = data.acceptance
+    rate, length = acceptance["acceptance_rate"], acceptance["mean_acceptance_length"]
+    if length is None:
+        console.print(f"[bold]acceptance[/]  unknown: {escape(plain(acceptance.get('reason') or 'no counters'))}")
+        return
+    share = "" if rate is None else f"{percent_text(rate)} of drafted tokens, "
+    console.print(f"[bold]acceptance[/]  {share}{length:.2f} tokens a round")
+    categories: Mapping[str, Mapping[str, Any]] = acceptance.get("by_category") or {}
+    known = {name: row["acceptance_rate"] for name, row in categories.items() if row.get("acceptance_rate") is not None}
+    width = max(map(len, known), default=0)
+    for name, value in sorted(known.items(), key=lambda item: -item[1]):
+        part = data.by_category.get(name)
+        speedup = _speedup(part, data.headline) if part is not None else ""
+        filled = round(_BAR * value)
+        bar = f"[cyan]{'━' * filled}[/]{' ' * (_BAR - filled)}"
+        console.print(f"  {escape(name.ljust(width))}  {bar} {percent_text(value):>6}  {speedup}")

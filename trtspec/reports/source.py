@@ -1,0 +1,60 @@
+"""Which raw file a report is made of: a run folder, a requests.jsonl, or the newest run of a spec."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from trtspec.errors import ArtefactMissing
+from trtspec.loadtest.records import FILE_NAME
+from trtspec.spec import SpecFile
+
+__all__ = ["RunSource", "newest_run", "open_run"]
+
+
+@dataclass(frozen=True)
+class RunSource:
+    """A run folder, or one file of records, and its name for people."""
+
+    path: Path
+    name: str
+
+    @property
+    def standalone(self) -> bool:
+        """True for a file of records that is no run folder's."""
+        return self.path.is_file()
+
+    @property
+    def html(self) -> Path:
+        """Where the HTML report goes unless the user says otherwise."""
+        return self.path.with_suffix(".html") if self.standalone else self.path / "report.html"
+
+    @property
+    def csv(self) -> Path:
+        """The folder of the CSV files unless the user says otherwise."""
+        return self.path.with_name(f"{self.path.stem}-csv") if self.standalone else self.path
+
+
+def open_run(path: Path) -> RunSource:
+    """The run at `path`: a folder that holds requests.jsonl, that file, or any file of its form.
+
+    ArtefactMissing when it is none of them. A run's requests.jsonl stands for its folder, so that the report is the
+    same whichever of the two is named.
+    """
+    if path.is_dir() and (path / FILE_NAME).is_file():
+        return RunSource(path, path.resolve().name)
+    if path.is_dir() or not path.exists():
+        what = f"no {FILE_NAME} in this folder" if path.is_dir() else "no such run"
+        raise ArtefactMissing(what, where=str(path), fix="trtspec loadtest SPEC makes a run below runs/")
+    if path.name == FILE_NAME:
+        return RunSource(path.parent, path.resolve().parent.name)
+    return RunSource(path, path.stem)
+
+
+def newest_run(spec_file: SpecFile) -> RunSource:
+    """The newest run of a spec; ArtefactMissing when there is none."""
+    from trtspec.loadtest.run_folder import latest_run
+
+    if not any(spec_file.runs.glob(f"*/{FILE_NAME}")):
+        raise ArtefactMissing("no run yet", where=str(spec_file.runs), fix=f"trtspec loadtest {spec_file.path}")
+    return open_run(latest_run(spec_file.runs))

@@ -1,0 +1,25 @@
+"""The Python files that a generated model folder holds, and where they come from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import trtspec.speculation
+import trtspec.triton_models
+
+__all__ = ["frontend_files", "leaf_files"]
+
+_MODELS = Path(trtspec.triton_models.__file__).parent
+_SPECULATION = Path(trtspec.speculation.__file__).parent
+_HELPERS = ("frontend_inputs.py", "frontend_leaves.py", "frontend_outputs.py", "frontend_tokenizer.py")
+
+
+def frontend_files() -> dict[str, Path]:
+    """Path inside the frontend's version folder → source file: model.py, its helpers and the speculation package."""
+    files = {"model.py": _MODELS / "frontend.py", **{name: _MODELS / name for name in _HELPERS}}
+    return files | {f"speculation/{path.name}": path for path in sorted(_SPECULATION.glob("*.py"))}
+
+
+def leaf_files() -> dict[str, Path]:
+    """Path inside a leaf's version folder → source file, for the torch runtime."""
+    return {"model.py": _MODELS / "leaf.py"}

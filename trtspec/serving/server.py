@@ -1,0 +1,223 @@
+"""Starting one server, watching it and stopping it: only ever what was started here."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from trtspec.errors import ServerError, ServerNotReady
+from trtspec.progress import Reporter, SilentReporter
+from trtspec.serving.diagnosis import diagnose, is_hopeless
+from trtspec.serving.health import answers, first_unready, stub_processes
+from trtspec.serving.installation import prepare_backends
+from trtspec.serving.plan import LaunchPlan
+from trtspec.serving.ports import Ports, check_free, connect_host, is_free
+from trtspec.serving.process import SupervisedServer
+from trtspec.units import bytes_text, duration_text
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+__all__ = ["RunningServer", "start_server"]
+
+_POLL = 0.1
+_METRICS_WAIT = 5.0
+# Triton gives each Python model instance a region of 1 MiB and lets it grow when tensors need it.
+_SHM_PER_MODEL = 8 << 20
+
+
+class RunningServer:
+    """A server that was started here and is ready; leaving the `with` block stops it.
+
+    It ends with this process too, also when this process is killed.
+    """
+
+    def __init__(self, plan: LaunchPlan, models: tuple[str, ...], process: SupervisedServer) -> None:
+        self.plan = plan
+        self.models = models
+        self._process = process
+        self._stubs: dict[int, str] = {}
+
+    @property
+    def host(self) -> str:
+        """The address that clients on this machine use."""
+        return connect_host(self.plan.host)
+
+    @property
+    def ports(self) -> Ports:
+        """Where it listens."""
+        return self.plan.ports
+
+    @property
+    def pid(self) -> int:
+        """Process id of tritonserver."""
+        return self._process.pid
+
+    @property
+    def log(self) -> Path:
+        """The server's log."""
+        return self.plan.log
+
+    @property
+    def http_url(self) -> str:
+        """`host:port` for HTTP."""
+        return _join(self.host, self.ports.http)
+
+    @property
+    def grpc_url(self) -> str:
+        """`host:port` for gRPC."""
+        return _join(self.host, self.ports.grpc)
+
+    @property
+    def metrics_url(self) -> str:
+        """`host:port` for Prometheus."""
+        return _join(self.host, self.ports.metrics)
+
+    def alive(self) -> bool:
+        """True while the server, its models and their processes are well."""
+        return self.problem() is None
+
+    def problem(self) -> str | None:
+        """What is wrong with the server, in one line; None when all is well."""
+        unready = None if self.fatal() else first_unready(self.plan.host, self.ports.http, self.models)
+        if fatal := self.fatal():
+            return fatal
+        if unready is None:
+            return None
+        return "the server does not answer" if unready == "server" else f"model {unready} is not ready"
+
+    def fatal(self) -> str | None:
+        """Why the server will never answer again: it ended, or a model's Python process died; None when it may.
+
+        Triton goes on without a dead model process and fails every request of that model.
+        """
+        dead = self.dead_models()
+        if self.exited():
+            return f"the server ended ({_exit_text(self._process.exit_code)})"
+        return f"the process of model {', '.join(dead)} died" if dead else None
+
+    def exited(self) -> bool:
+        """True when tritonserver is gone."""
+        return not self._process.running()
+
+    def dead_models(self) -> list[str]:
+        """Models whose Python process died since the start."""
+        alive = stub_processes(self.pid)
+        return sorted({model for pid, model in self._stubs.items() if pid not in alive})
+
+    def stop(self, *, now: bool = False) -> None:
+        """End the server and wait until its ports are free; does nothing when it has ended before.
+
+        Requests in flight get the server's exit timeout to finish, which makes the end take some seconds; `now` kills.
+        """
+        if now:
+            self._process.kill()
+        else:
+            self._process.stop()
+        deadline = time.monotonic() + 5
+        while time.monotonic() < deadline and not all(is_free(self.plan.host, port) for _, port in self.ports.items()):
+            time.sleep(_POLL)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def await_ready(self, timeout: float) -> None:
+        """Return when the server and its models are ready; ServerNotReady at once when it ended or cannot succeed."""
+        deadline = time.monotonic() + timeout
+        missing: str | None = "server"
+        while time.monotonic() < deadline:
+            if self.exited():
+                raise self.failure("the server ended while starting")
+            missing = first_unready(self.plan.host, self.ports.http, self.models, timeout=1.0)
+            if missing is None:
+                self._await_metrics(min(_METRICS_WAIT, timeout))
+                self._stubs = stub_processes(self.pid)
+                return
+            if is_hopeless(self.log):
+                raise self.failure("a model's process cannot start")
+            time.sleep(_POLL)
+        waiting_for = "the server" if missing == "server" else f"model {missing}"
+        raise self.failure(f"{waiting_for} was not ready after {duration_text(timeout)}")
+
+    def _await_metrics(self, timeout: float) -> None:
+        """Triton starts the metrics service last, and goes on without it when its port was taken meanwhile."""
+        deadline = time.monotonic() + timeout
+        while not answers(self.plan.host, self.ports.metrics, "/metrics"):
+            if time.monotonic() > deadline:
+                raise self.failure(f"nothing answers on the metrics port {self.ports.metrics}")
+            time.sleep(_POLL)
+
+    def failure(self, message: str) -> ServerNotReady:
+        """Kill the server; the error that tells `message`, the end of the log and a likely cause."""
+        exit_code = self._process.exit_code
+        self._process.kill()
+        found = diagnose(self.log, exit_code)
+        return ServerNotReady(
+            f"{message} (log: {self.log})",
+            log_tail=found.tail,
+            cause=found.cause,
+            fix=found.fix or "look at the log; a slow machine may need a larger serving.ready_timeout",
+        )
+
+
+def _join(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _exit_text(code: int | None) -> str:
+    if code is None:
+        return "killed"
+    return f"exit code {code}" if code >= 0 else f"signal {-code}"
+
+
+def start_server(plan: LaunchPlan, *, ready_timeout: float, reporter: Reporter | None = None) -> RunningServer:
+    """Start the server and return when it and all its models are ready.
+
+    PortInUse before anything is started, ServerNotReady with the end of the log and a likely cause when it fails;
+    then, and on any other exception, nothing is left running.
+    """
+    models = _models(plan.repository)
+    _check_shared_memory(len(models))
+    check_free(plan.host, plan.ports)
+    prepare_backends(plan.installation)
+    reporter = reporter or SilentReporter()
+    with reporter.task(f"starting Triton on {plan.repository.name}"):
+        server = RunningServer(plan, models, SupervisedServer(plan))
+        try:
+            server.await_ready(ready_timeout)
+        except BaseException:
+            server.stop(now=True)
+            raise
+    return server
+
+
+def _models(repository: Path) -> tuple[str, ...]:
+    found = sorted(path.parent.name for path in repository.glob("*/config.pbtxt"))
+    if not found:
+        raise ServerError(f"{repository} holds no model", fix="trtspec repo")
+    return tuple(found)
+
+
+def _check_shared_memory(models: int) -> None:
+    room, needed = _shared_memory_room(), models * _SHM_PER_MODEL
+    if room is not None and room < needed:
+        raise ServerError(
+            f"/dev/shm has {bytes_text(room)} free, {models} model processes need {bytes_text(needed)}",  # noqa: S108
+            fix="give it more room (docker run --shm-size=1g), or remove what fills it",
+        )
+
+
+def _shared_memory_room() -> int | None:
+    try:
+        state = os.statvfs("/dev/shm")  # noqa: S108  # Triton's choice, not ours
+    except OSError:
+        return None
+    return state.f_bavail * state.f_frsize

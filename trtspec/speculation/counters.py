@@ -1,0 +1,43 @@
+"""Round accounting in integers, with identities that hold after every round."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+__all__ = ["Counters"]
+
+
+@dataclass(frozen=True)
+class Counters:
+    """What was drafted and accepted so far; a round without draft tokens is not counted.
+
+    sum(histogram) = rounds, sum(k * histogram[k]) = accepted <= drafted. Accepted means: the target verified the
+    token, also when a stop word then cut the text before it.
+    """
+
+    rounds: int = 0
+    drafted: int = 0
+    accepted: int = 0
+    histogram: tuple[int, ...] = field(default=())
+    fallbacks: int = 0
+
+    @property
+    def acceptance_rate(self) -> float:
+        """accepted / drafted, pooled over tokens; 0.0 when nothing was drafted."""
+        return self.accepted / self.drafted if self.drafted else 0.0
+
+    def with_round(self, drafted: int, accepted: int) -> Counters:
+        """Counters after one more round; unchanged when nothing was drafted."""
+        if not 0 <= accepted <= drafted:
+            raise ValueError(f"{accepted} accepted of {drafted} drafted")
+        if drafted == 0:
+            return self
+        histogram = [*self.histogram, *[0] * (accepted + 1 - len(self.histogram))]
+        histogram[accepted] += 1
+        return Counters(
+            self.rounds + 1, self.drafted + drafted, self.accepted + accepted, tuple(histogram), self.fallbacks
+        )
+
+    def with_fallback(self) -> Counters:
+        """Counters after a draft that could not be used."""
+        return Counters(self.rounds, self.drafted, self.accepted, self.histogram, self.fallbacks + 1)

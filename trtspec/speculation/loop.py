@@ -1,0 +1,180 @@
+"""The draft and verify loop: rounds until an end token, a stop word, the token limit or a cancellation."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+
+from .counters import Counters
+from .detokenize import Decode
+from .leaves import Cancelled, DraftLeaf, TargetLeaf
+from .policy import DraftPolicy, clipped
+from .settle import cut_at_end, first_piece, new_tokens, settle, usable_draft
+from .transcript import Token, Transcript
+
+__all__ = ["LENGTH", "STOP", "STOP_WORD", "Chunk", "Generation", "Limits", "Models"]
+
+STOP = "stop"
+LENGTH = "length"
+STOP_WORD = "stop_word"
+
+# After so many rounds in a row in which the draft had nothing to offer, it is not asked again.
+_EMPTY_DRAFTS = 2
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What ends a request, and what a draft may be."""
+
+    max_tokens: int
+    end_ids: tuple[int, ...] = ()  # the first one is put back where a runtime leaves the end token out
+    stop_ids: frozenset[int] = frozenset()  # single tokens that are stop words
+    stop_words: tuple[str, ...] = ()
+    max_draft_length: int | None = None
+    vocab_size: int | None = None
+    draft_timeout: float | None = None  # seconds for one draft call
+
+
+@dataclass(frozen=True)
+class Models:
+    """The leaves of a request (no draft: plain generation) and the tokenizer's decode."""
+
+    target: TargetLeaf
+    decode: Decode
+    draft: DraftLeaf | None = None
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """What a round added to the output, with the running totals after it."""
+
+    text: str
+    tokens: tuple[Token, ...]
+    num_output_tokens: int
+    counters: Counters
+    finish_reason: str = ""  # empty until the last chunk
+
+
+class Generation:
+    """One request. `chunks` runs it; text and counts are final as soon as they are in a chunk."""
+
+    def __init__(self, prompt: Sequence[int], limits: Limits, models: Models, policy: DraftPolicy) -> None:
+        self._prompt = list(prompt)
+        self._ids = list(prompt)
+        self._limits = limits
+        self._models = models
+        self._policy = policy
+        self._transcript = Transcript(models.decode, limits.stop_words)
+        self._word_ids = limits.stop_ids - set(limits.end_ids)
+        self._enders = (*limits.end_ids, *sorted(self._word_ids))
+        self._empty_drafts = 0
+        self._speculating = models.draft is not None
+        self._finish = ""
+        self.counters = Counters()
+
+    async def chunks(self, cancelled: Callable[[], bool] = lambda: False) -> AsyncGenerator[Chunk, None]:
+        """A chunk per round that has something to show, and one last chunk with the finish reason.
+
+        Raises Cancelled when `cancelled` says so (asked before every call of a leaf), LeafError from the target.
+        """
+        while not self._finish and (wanted := self._wanted()) > 0:
+            await self._round(wanted, cancelled)
+            if chunk := self._take():
+                yield chunk
+        if not self._finish:
+            async with aclosing(self._plain(cancelled)) as pieces:
+                async for chunk in pieces:
+                    yield chunk
+
+    @property
+    def _remaining(self) -> int:
+        return self._limits.max_tokens - (len(self._ids) - len(self._prompt))
+
+    def _wanted(self) -> int:
+        """The draft length that the policy wants now; 0 ends speculation for the rest of the request."""
+        return self._policy(self.counters) if self._speculating else 0
+
+    async def _round(self, wanted: int, cancelled: Callable[[], bool]) -> None:
+        _check(cancelled)
+        draft = await self._propose(wanted)
+        if not self._speculating:
+            return
+        _check(cancelled)
+        returned = await self._models.target.verify(self._ids, draft)
+        new = new_tokens(self._ids, returned, draft, len(draft) + 1)
+        outcome = settle(draft, new, self._enders)
+        self.counters = self.counters.with_round(len(draft), outcome.accepted)
+        self._append(outcome.tokens, outcome.accepted, ended=outcome.ended)
+
+    async def _propose(self, wanted: int) -> tuple[int, ...]:
+        """The tokens to verify in this round; a draft that fails is not asked again in this request."""
+        count = clipped(wanted, remaining=self._remaining, engine_limit=self._limits.max_draft_length)
+        assert self._models.draft is not None
+        if count == 0:
+            return ()
+        try:
+            raw = await asyncio.wait_for(self._models.draft.propose(self._ids, count), self._limits.draft_timeout)
+        except Exception:  # noqa: BLE001 - whatever the draft does, the request goes on without it
+            raw = None
+        draft = None if raw is None else usable_draft(self._without_echo(raw, count), count, self._limits.vocab_size)
+        if draft:
+            self._empty_drafts = 0
+            return cut_at_end(draft, self._enders)[0]
+        self.counters = self.counters.with_fallback()
+        self._empty_drafts += 1
+        self._speculating = draft is not None and self._empty_drafts < _EMPTY_DRAFTS
+        return ()
+
+    def _without_echo(self, raw: Sequence[int], count: int) -> tuple[int, ...]:
+        return new_tokens(self._ids, raw, (), count)
+
+    async def _plain(self, cancelled: Callable[[], bool]) -> AsyncGenerator[Chunk, None]:
+        """The rest of the request as one streaming call of the target."""
+        _check(cancelled)
+        first = True
+        async with aclosing(self._models.target.stream(self._ids[:], self._remaining)) as pieces:
+            async for piece in pieces:
+                _check(cancelled)
+                new = first_piece(self._ids, piece) if first else tuple(piece)
+                first = first and not piece
+                tokens, ended = cut_at_end(new[: self._remaining], self._enders)
+                self._append(tokens, ended=ended)
+                if chunk := self._take():
+                    yield chunk
+                if self._finish:
+                    return
+        self._append(self._enders[:1], ended=True)
+        yield self._last()
+
+    def _append(self, tokens: Sequence[int], drafted: int = 0, *, ended: bool) -> None:
+        self._ids += tokens
+        word = ended and bool(tokens) and tokens[-1] in self._word_ids
+        self._transcript.extend(tokens[:-1] if word else tokens, drafted)
+        if self._transcript.stopped or word:
+            self._finish = STOP_WORD
+        elif ended:
+            self._finish = STOP
+        elif self._remaining <= 0:
+            self._finish = LENGTH
+
+    def _take(self) -> Chunk | None:
+        if self._finish:
+            return self._last()
+        piece = self._transcript.take_if_text()
+        if piece is None:
+            return None
+        return Chunk(piece.text, piece.tokens, self._transcript.count, self.counters)
+
+    def _last(self) -> Chunk:
+        self._transcript.close()
+        if self._transcript.stopped:
+            self._finish = STOP_WORD
+        piece = self._transcript.take()
+        return Chunk(piece.text, piece.tokens, self._transcript.count, self.counters, self._finish)
+
+
+def _check(cancelled: Callable[[], bool]) -> None:
+    if cancelled():
+        raise Cancelled("the client cancelled the request")

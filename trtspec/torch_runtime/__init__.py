@@ -1,0 +1,1 @@
+"""The torch leaf engine: packed forward passes, in-flight batching, verification, prefix reuse."""

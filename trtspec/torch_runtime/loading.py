@@ -1,0 +1,58 @@
+"""From an engine folder to a running engine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from trtspec.torch_runtime.config import RuntimeOptions, read_engine_config
+from trtspec.torch_runtime.engine import Engine, Model
+from trtspec.torch_runtime.generic import GenericModel
+from trtspec.torch_runtime.llama import LeanModel, lean_supports
+
+__all__ = ["choose_device", "load_engine", "load_model"]
+
+
+def load_engine(folder: Path, options: RuntimeOptions | None = None) -> Engine:
+    """A running engine for the finished engine in `folder`."""
+    chosen = options or RuntimeOptions()
+    if chosen.threads is not None:
+        torch.set_num_threads(chosen.threads)
+    config = read_engine_config(folder)
+    model = load_model(folder, chosen)
+    return Engine(model, config, cache_tokens=max(chosen.cache_tokens, config.max_seq_len))
+
+
+def load_model(folder: Path, options: RuntimeOptions) -> Model:
+    """The network in `folder`: the lean form for the Llama family on a CPU, transformers' modules otherwise."""
+    from transformers import AutoConfig
+    from transformers.utils import logging
+
+    config = read_engine_config(folder)
+    device = choose_device(options.device)
+    network = folder / "hf"
+    transformers_config = AutoConfig.from_pretrained(
+        str(network), local_files_only=True, trust_remote_code=config.trust_remote_code
+    )
+    if device.type == "cpu" and lean_supports(transformers_config):
+        return _lean(folder / "model.safetensors", transformers_config, config.max_seq_len, exact=options.exact_rows)
+    logging.disable_progress_bar()
+    dtype = torch.float32 if device.type == "cpu" else getattr(torch, config.dtype)
+    return GenericModel.load(network, dtype, device, trust_remote_code=config.trust_remote_code)
+
+
+def choose_device(name: str) -> torch.device:
+    """The device for "auto", "cpu", "cuda" or "cuda:N"."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    return torch.device(name)
+
+
+def _lean(file: Path, config: Any, positions: int, *, exact: bool) -> LeanModel:
+    from safetensors.torch import load_file
+
+    with torch.inference_mode():
+        weights = load_file(file)
+        return LeanModel(config, weights, max_positions=positions, exact=exact)

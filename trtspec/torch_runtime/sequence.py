@@ -1,0 +1,100 @@
+"""One running request: which rows it needs next, and what a pass's logits mean for it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from torch import Tensor
+
+from trtspec.errors import RequestFailed
+from trtspec.torch_runtime.kv import SequenceKV
+from trtspec.torch_runtime.request import FinishReason, GenerationRequest, Listener, Stats, Update
+from trtspec.torch_runtime.sampling import choose_tokens
+
+__all__ = ["Running", "accepted_length"]
+
+
+def accepted_length(draft: tuple[int, ...], chosen: list[int]) -> int:
+    """How many leading draft tokens equal the model's own choices."""
+    for index, token in enumerate(draft):
+        if chosen[index] != token:
+            return index
+    return len(draft)
+
+
+@dataclass(eq=False)
+class Running:
+    """State of a request between passes."""
+
+    request: GenerationRequest
+    listener: Listener
+    cancelled: Callable[[], bool]
+    kv: SequenceKV
+    tokens: list[int] = field(init=False)
+    reused: int = field(init=False)
+    accepted: int = 0
+
+    def __post_init__(self) -> None:
+        self.tokens = list(self.request.prompt)
+        self.reused = self.kv.length
+
+    @property
+    def generated(self) -> int:
+        """New tokens so far."""
+        return len(self.tokens) - len(self.request.prompt)
+
+    def next_rows(self, budget: int) -> tuple[list[int], int]:
+        """Tokens for the next pass, at most `budget`, and how many of the last of them need logits.
+
+        The rows that are judged together (the last known token and the draft) are never split over two passes.
+        """
+        pending = [*self.tokens[self.kv.length :], *self.request.draft]
+        judged = len(self.request.draft) + 1
+        if len(pending) <= budget:
+            return pending, judged
+        return pending[: min(budget, len(pending) - judged)], 0
+
+    def absorb(self, logits: Tensor) -> Update:
+        """Take in the logits of the judged rows; the update to send."""
+        before = len(self.tokens)
+        context = [*self.tokens, *self.request.draft]
+        chosen = choose_tokens(logits, self.request, context, self.generated)
+        self.accepted = accepted_length(self.request.draft, chosen)
+        new = chosen[: self.accepted + 1][: self.request.max_new_tokens - self.generated]
+        finish = self._extend(new)
+        self.kv.truncate(min(self.kv.length, before + min(self.accepted, len(self.tokens) - before)))
+        added = tuple(self.tokens[before:])
+        self.accepted = min(self.accepted, len(added))
+        kept = logits[: len(added)].clone() if self.request.return_logits else None
+        return Update(added, self.stats(), finish, logits=kept)
+
+    def _extend(self, new: list[int]) -> FinishReason | None:
+        for token in new:
+            self.tokens.append(token)
+            finish = self._finished()
+            if finish is not None:
+                return finish
+        return "verified" if self.request.draft else None
+
+    def _finished(self) -> FinishReason | None:
+        request = self.request
+        if self.tokens[-1] == request.end_id:
+            return "end_id"
+        for word in request.stop_words:
+            if len(word) <= self.generated and tuple(self.tokens[-len(word) :]) == word:
+                return "stop_words"
+        return "length" if self.generated >= request.max_new_tokens else None
+
+    def stats(self) -> Stats:
+        """Counts up to now."""
+        prompt = len(self.request.prompt)
+        return Stats(
+            prompt, self.generated, len(self.request.draft), self.accepted, prompt - self.reused, self.reused
+        )
+
+    def fail(self, error: RequestFailed) -> None:
+        """Tell the listener that the request ends here."""
+        with contextlib.suppress(Exception):  # a listener that is gone needs no answer
+            self.listener(Update((), self.stats(), error=error))

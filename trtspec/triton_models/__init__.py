@@ -1,0 +1,1 @@
+"""The model.py files that land in the model repository (run inside Triton's Python backend)."""

@@ -1,0 +1,86 @@
+"""Triton Python model of the torch runtime: NVIDIA's `tensorrt_llm` tensors in front of a trtspec engine.
+
+Parameters: `gpt_model_path` (engine folder), `max_tokens_in_paged_kv_cache`, `torch_device`, `torch_threads`,
+`torch_exact_rows`.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import triton_python_backend_utils as pb_utils
+
+from trtspec.torch_runtime.config import RuntimeOptions
+from trtspec.torch_runtime.loading import load_engine
+from trtspec.torch_runtime.request import Update
+from trtspec.torch_runtime.tensors import Answer, error_line, parse_request
+
+_POLL_SECONDS = 0.05  # asking whether a client is gone is a call to the server's process
+
+
+class TritonPythonModel:
+    """Hands requests to the engine; answers leave from the engine's thread through response senders."""
+
+    def initialize(self, args: Mapping[str, str]) -> None:
+        """Load the engine that the model's configuration names."""
+        config = json.loads(args["model_config"])
+        parameters = {key: value["string_value"] for key, value in config.get("parameters", {}).items()}
+        self._inputs = [entry["name"] for entry in config["input"]]
+        self._outputs = {entry["name"] for entry in config["output"]}
+        self._engine = load_engine(Path(parameters["gpt_model_path"]), RuntimeOptions.from_parameters(parameters))
+
+    def execute(self, requests: list[Any]) -> None:
+        """Queue the requests and return at once (decoupled)."""
+        for request in requests:
+            sender = request.get_response_sender()
+            try:
+                self._submit(request, sender)
+            except Exception as error:  # noqa: BLE001 - whatever is wrong with one request ends that request only
+                _send_error(sender, error)
+
+    def finalize(self) -> None:
+        """Stop the engine's thread."""
+        self._engine.close()
+
+    def _submit(self, request: Any, sender: Any) -> None:
+        given = ((name, pb_utils.get_input_tensor_by_name(request, name)) for name in self._inputs)
+        parsed = parse_request({name: tensor.as_numpy() for name, tensor in given if tensor is not None})
+        answer = Answer(parsed)
+
+        def listen(update: Update) -> None:
+            if update.error is not None:
+                _send_error(sender, update.error)
+                return
+            tensors = answer.take(update)
+            if tensors is not None:
+                self._send(sender, tensors, final=update.final)
+
+        self._engine.submit(parsed.generation, listen, _polled(sender.is_cancelled))
+
+    def _send(self, sender: Any, tensors: Mapping[str, Any], *, final: bool) -> None:
+        outputs = [pb_utils.Tensor(name, value) for name, value in tensors.items() if name in self._outputs]
+        sender.send(pb_utils.InferenceResponse(output_tensors=outputs), flags=_FINAL if final else 0)
+
+
+_FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
+
+
+def _send_error(sender: Any, error: Exception) -> None:
+    sender.send(pb_utils.InferenceResponse(error=pb_utils.TritonError(error_line(error))), flags=_FINAL)
+
+
+def _polled(ask: Callable[[], bool]) -> Callable[[], bool]:
+    """`ask`, but at most once every `_POLL_SECONDS`."""
+    last = [time.monotonic(), False]
+
+    def cancelled() -> bool:
+        now = time.monotonic()
+        if now - last[0] >= _POLL_SECONDS:
+            last[:] = [now, ask()]
+        return bool(last[1])
+
+    return cancelled

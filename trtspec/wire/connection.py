@@ -1,0 +1,131 @@
+"""One gRPC channel to a Triton server; every call has a deadline, every failure is RequestFailed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from trtspec.errors import RequestFailed
+from trtspec.wire.frontend import ChunkReader, infer_request
+from trtspec.wire.messages import Chunk, FrontendRequest
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+__all__ = ["CONNECTION_CODES", "Connection", "stream"]
+
+# codes of failures that say something about the server as a whole, not about one request
+CONNECTION_CODES = frozenset({"unavailable", "timeout"})
+
+_STREAM_METHOD = "/inference.GRPCInferenceService/ModelStreamInfer"
+_UNLIMITED = -1
+_OPTIONS = (
+    ("grpc.max_receive_message_length", _UNLIMITED),
+    ("grpc.max_send_message_length", _UNLIMITED),
+    # a failed call must be seen, not repeated behind the measurement's back
+    ("grpc.enable_retries", 0),
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 1000),
+    # channels to the same address must not share a socket: arms are measured apart
+    ("grpc.use_local_subchannel_pool", 1),
+)
+
+
+class Connection:
+    """A channel to `url` (HOST:PORT), made on entering and closed on leaving `async with`."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self._channel: Any = None
+        self._stub: Any = None
+        self._open: Any = None
+
+    async def __aenter__(self) -> Self:
+        import grpc.aio
+        from tritonclient.grpc import service_pb2, service_pb2_grpc
+
+        self._channel = grpc.aio.insecure_channel(self.url, options=_OPTIONS)
+        self._stub = service_pb2_grpc.GRPCInferenceServiceStub(self._channel)
+        # the stub's own method would parse before the arrival can be stamped
+        self._open = self._channel.stream_stream(
+            _STREAM_METHOD,
+            request_serializer=service_pb2.ModelInferRequest.SerializeToString,
+            response_deserializer=_stamped,
+        )
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._channel.close()
+
+    async def stream(self, request: FrontendRequest, *, timeout: float) -> AsyncGenerator[Chunk, None]:
+        """Yield the chunks of one request, the last one with `final`.
+
+        RequestFailed when the server reports an error, does not answer within `timeout` seconds or ends early.
+        Closing the iterator cancels the request on the server.
+        """
+        reader, final = ChunkReader(), False
+        async with aclosing(self.messages(infer_request(request), timeout=timeout)) as messages:
+            async for t_ns, message in messages:
+                chunk = reader.read(t_ns, message)
+                final = final or chunk.final
+                yield chunk
+        if not final:
+            raise RequestFailed("stream ended early", code="ended_early")
+
+    async def messages(self, request: Any, *, timeout: float) -> AsyncGenerator[tuple[int, Any], None]:
+        """(arrival in ns, `ModelStreamInferResponse`) of one `ModelInferRequest`; cancelled when closed."""
+        import grpc
+        from tritonclient.grpc import service_pb2
+
+        call = self._open(timeout=timeout)
+        try:
+            await call.write(request)
+            await call.done_writing()
+            while (item := await call.read()) is not grpc.aio.EOF:
+                t_ns, data = item
+                yield t_ns, service_pb2.ModelStreamInferResponse.FromString(data)
+            if (await call.code()) is not grpc.StatusCode.OK:
+                raise _failure(await call.code(), await call.details(), timeout)
+        except grpc.aio.AioRpcError as error:
+            raise _failure(error.code(), error.details(), timeout) from None
+        except grpc.aio.UsageError:
+            # the call was over before everything was written: its status tells why
+            raise _failure(await call.code(), await call.details(), timeout) from None
+        finally:
+            call.cancel()
+
+    async def unary(self, method: str, request: Any, *, timeout: float) -> Any:
+        """The answer of a unary method of the inference service; RequestFailed when there is none."""
+        import grpc
+
+        try:
+            return await getattr(self._stub, method)(request, timeout=timeout)
+        except grpc.aio.AioRpcError as error:
+            raise _failure(error.code(), error.details(), timeout) from None
+
+
+async def stream(url: str, request: FrontendRequest, *, timeout: float) -> AsyncGenerator[Chunk, None]:
+    """`Connection.stream` on a channel of its own."""
+    async with Connection(url) as connection, aclosing(connection.stream(request, timeout=timeout)) as chunks:
+        async for chunk in chunks:
+            yield chunk
+
+
+def _stamped(data: bytes) -> tuple[int, bytes]:
+    return time.perf_counter_ns(), data
+
+
+def _failure(status: Any, details: str | None, timeout: float) -> RequestFailed:
+    import grpc
+
+    text = " ".join((details or "no details").split())
+    if status is grpc.StatusCode.DEADLINE_EXCEEDED:
+        return RequestFailed(f"no complete answer within {timeout:g} s", code="timeout")
+    if status is grpc.StatusCode.UNAVAILABLE:
+        return RequestFailed(f"the server does not answer: {text}", code="unavailable")
+    return RequestFailed(text, code=status.name.lower())

@@ -1,0 +1,63 @@
+"""What goes to the frontend model and what comes back, free of any protocol."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["Chunk", "Counters", "FrontendRequest", "TokenDetails"]
+
+
+@dataclass(frozen=True)
+class FrontendRequest:
+    """One request to `tensorrt_llm_bls`; fields that are None are not sent, so the server's default holds."""
+
+    prompt: str
+    max_tokens: int
+    stream: bool = True
+    num_draft_tokens: int | None = None
+    temperature: float | None = None
+    top_k: int | None = None
+    top_p: float | None = None
+    seed: int | None = None
+    stop_words: tuple[str, ...] = ()
+    token_details: bool = False
+    request_id: str = ""
+
+
+@dataclass(frozen=True)
+class Counters:
+    """The frontend's running counts; None for what this server does not report (never 0 instead)."""
+
+    num_input_tokens: int | None = None
+    num_output_tokens: int | None = None
+    num_spec_steps: int | None = None
+    num_draft_tokens: int | None = None
+    num_accepted_tokens: int | None = None
+    acceptance_histogram: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True)
+class TokenDetails:
+    """The new tokens of one chunk: ids, texts, and for each whether it was drafted (and accepted)."""
+
+    ids: tuple[int, ...]
+    texts: tuple[str, ...]
+    drafted: tuple[bool, ...]
+    prompt_ids: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """One response of a stream.
+
+    `t_ns` is `time.perf_counter_ns()` when the message arrived, before it was parsed. `tokens` are the new tokens
+    since the chunk before, from the server's running count; None when the server does not count.
+    """
+
+    t_ns: int
+    text: str
+    tokens: int | None = None
+    counters: Counters | None = None
+    details: TokenDetails | None = None
+    final: bool = False
+    finish_reason: str = ""
