@@ -37,7 +37,7 @@ def _engine(spec_file: SpecFile, role: Role) -> Path:
         "pretrained_config": {"architecture": "LlamaForCausalLM", "vocab_size": VOCAB},
         "build_config": {
             "max_batch_size": 8,
-            "max_seq_len": 512,
+            "max_seq_len": 512 + draft_length,
             "max_num_tokens": 2048,
             "max_draft_len": draft_length,
         },

@@ -18,12 +18,23 @@ from trtspec.torch_runtime.engine import Engine
 from trtspec.torch_runtime.loading import load_engine
 from trtspec.torch_runtime.request import GenerationRequest, Update
 
-__all__ = ["CPU", "Collected", "build_checkpoint", "collect", "engine_folder", "open_engine", "reference", "reference_greedy"]
+__all__ = [
+    "CPU",
+    "Collected",
+    "build_checkpoint",
+    "collect",
+    "engine_folder",
+    "open_engine",
+    "reference",
+    "reference_greedy",
+]
 
 CPU = RuntimeOptions(device="cpu")
 
 
-def engine_folder(folder: Path, *, build: dict[str, int] | None = None, max_draft_length: int = 8, **model: Any) -> Path:
+def engine_folder(
+    folder: Path, *, build: dict[str, int] | None = None, max_draft_length: int = 8, **model: Any
+) -> Path:
     """A built target engine of a tiny Llama; its checkpoint is `folder`/model."""
     tiny_checkpoint(folder / "model", **model)
     return build_checkpoint(folder, build=build, max_draft_length=max_draft_length)
@@ -53,7 +64,9 @@ def reference(folder: Path) -> Any:
     from transformers.utils import logging
 
     logging.disable_progress_bar()
-    return AutoModelForCausalLM.from_pretrained(str(folder / "hf"), dtype=torch.float32, attn_implementation="eager").eval()
+    return AutoModelForCausalLM.from_pretrained(
+        str(folder / "hf"), dtype=torch.float32, attn_implementation="eager"
+    ).eval()
 
 
 def reference_greedy(model: Any, prompt: list[int], count: int) -> list[int]:
@@ -90,9 +103,7 @@ class Collected:
         return self.updates[-1]
 
 
-def collect(
-    engine: Engine, request: GenerationRequest, cancelled: Callable[[], bool] = lambda: False
-) -> Collected:
+def collect(engine: Engine, request: GenerationRequest, cancelled: Callable[[], bool] = lambda: False) -> Collected:
     """Run one request to its end."""
     collected = Collected()
     engine.submit(request, collected, cancelled)

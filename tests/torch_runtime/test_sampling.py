@@ -44,7 +44,12 @@ def test_top_k_and_top_p_limit_the_choice() -> None:
 
 
 def test_greedy_forms() -> None:
-    for sampling in (Sampling(), Sampling(temperature=0.0, seed=5), Sampling(temperature=3.0, top_k=1), Sampling(top_p=0.0)):
+    for sampling in (
+        Sampling(),
+        Sampling(temperature=0.0, seed=5),
+        Sampling(temperature=3.0, top_k=1),
+        Sampling(top_p=0.0),
+    ):
         assert set(draws(sampling, 20)) == {4}
 
 

@@ -397,3 +397,14 @@ def test_switches_leave_outputs_out(arm: Deployment, switch: str, output: str) -
     assert output in arm.generate(body)
     assert output in arm.generate({**body, switch: True})
     assert output not in arm.generate({**body, switch: False})
+
+
+def test_thousands_of_inner_calls(arm: Deployment) -> None:
+    """The Python backend frees finished response iterators in a thread of its own, which once killed the frontend."""
+
+    def one(_: int) -> str:
+        return str(arm.generate({"text_input": "Long", "num_draft_tokens": 2})["text_output"])
+
+    with ThreadPoolExecutor(4) as pool:
+        assert set(pool.map(one, range(40))) == {ANSWERS["Long"]}
+    assert len(arm.calls()) > 4000

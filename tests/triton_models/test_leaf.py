@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tritonclient.grpc as grpc
+from tritonclient import grpc
 from tritonclient.utils import InferenceServerException
 
 from tests.serving.toy import ToyDeployment

@@ -6,7 +6,6 @@ import asyncio
 import time
 from collections.abc import Iterable
 from contextlib import aclosing
-from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -89,9 +88,12 @@ def test_arrival_times_follow_the_server() -> None:
         collect(server.url)
         start = time.perf_counter_ns()
         chunks = collect(server.url)
-    gaps = [(b.t_ns - a.t_ns) / 1e6 for a, b in pairwise(chunks[:3])]
-    assert (chunks[0].t_ns - start) / 1e6 >= 60
-    assert all(25 < gap < 80 for gap in gaps), gaps
+    arrivals = [(chunk.t_ns - start) / 1e6 for chunk in chunks[:3]]
+    # a busy machine may delay, nothing may come early or be stamped at the end
+    for arrival, sent in zip(arrivals, (60, 100, 140), strict=True):
+        assert sent <= arrival, arrivals
+    assert arrivals == sorted(arrivals)
+    assert arrivals[0] < 140, arrivals
 
 
 def test_error_in_the_stream_carries_its_code() -> None:

@@ -64,7 +64,7 @@ def _share(plan: EnginePlan, target: Path) -> Written | None:
 def _write_configs(plan: EnginePlan, work: Path, hf_config: dict[str, Any]) -> None:
     facts = parse_config(hf_config, str(plan.folder / "config.json"))
     dtype = plan.source.dtype if plan.source.dtype != "auto" else stored_dtype(plan.checkpoint.weights)
-    document = {
+    document: dict[str, Any] = {
         "version": __version__,
         "runtime": "torch",
         "pretrained_config": pretrained_config(facts, dtype),

@@ -61,9 +61,7 @@ def plan_engine(spec_file: SpecFile, role: Role, reporter: Reporter) -> EnginePl
     others = [f"{name}={digest}" for name, digest in sorted(hashes.items())]
     options = [f"{name}={value}" for name, value in limits.document().items()]
     key = text_key([_FORMAT, weights_key, f"code={source.trust_remote_code}", *options, *others])
-    return EnginePlan(
-        role, spec_file.engines(role) / key, key, weights_key, checkpoint, source, limits, hashes
-    )
+    return EnginePlan(role, spec_file.engines(role) / key, key, weights_key, checkpoint, source, limits, hashes)
 
 
 def _weights_key(checkpoint: Checkpoint, source: ModelSource, hashes: Mapping[str, str]) -> str:

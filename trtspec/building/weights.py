@@ -38,7 +38,7 @@ def stored_dtype(weights: Weights) -> str:
 
 
 def conversion(weights: Weights, dtype: str) -> str:
-    """"copy" when the checkpoint's one file can be taken as it is for `dtype` ("auto": as stored), else "convert"."""
+    """ "copy" when the checkpoint's one file can be taken as it is for `dtype` ("auto": as stored), else "convert"."""
     if weights.format == "gguf" or weights.files != (SINGLE,) or weights.unindexed:
         return "convert"
     return "copy" if all(_target(tensor, dtype) == tensor.dtype for tensor in weights.tensors) else "convert"
@@ -51,9 +51,7 @@ def output_size(weights: Weights, dtype: str) -> int:
     return sum(entry_size(entry) for entry in _entries(weights, dtype))
 
 
-def write_weights(
-    folder: Path, weights: Weights, dtype: str, target: Path, reporter: Reporter
-) -> Written:
+def write_weights(folder: Path, weights: Weights, dtype: str, target: Path, reporter: Reporter) -> Written:
     """Write `target` from the checkpoint in `folder`; GGUF checkpoints are `gguf.convert_gguf`'s business."""
     size = output_size(weights, dtype)
     if conversion(weights, dtype) == "copy":
@@ -71,7 +69,9 @@ def _entries(weights: Weights, dtype: str) -> list[Entry]:
 def _target(tensor: Tensor, dtype: str) -> str:
     if tensor.dtype not in _FLOATS:
         if tensor.dtype.startswith(("F", "U")) and tensor.dtype != "U8":
-            raise BuildError(f"tensor {tensor.name} has type {tensor.dtype}, which the torch runtime cannot compute with")
+            raise BuildError(
+                f"tensor {tensor.name} has type {tensor.dtype}, which the torch runtime cannot compute with"
+            )
         return tensor.dtype
     if dtype != "auto":
         return _NAMES[dtype]

@@ -95,7 +95,7 @@ def _speculation_parts(answer: Answer) -> list[str]:
         _part("{:d} drafted", counters.num_draft_tokens),
         _part("{:d} accepted", counters.num_accepted_tokens),
         _part("acceptance rate {:.2f}", answer.acceptance_rate),
-        _part("{:.2f} tokens a round", answer.mean_acceptance_length),
+        _part("mean acceptance length {:.2f}", answer.mean_acceptance_length),
     ]
 
 

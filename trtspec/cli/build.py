@@ -49,9 +49,7 @@ def command(sink: Sink, spec_path: Path, roles: tuple[Role, ...], force: bool, d
         table = Table("role", "key", "size", "time", "", box=None, header_style="bold")
         for engine in engines:
             state = "[dim]cached[/]" if engine.cached else "[green]built[/]"
-            table.add_row(
-                engine.role, engine.key, bytes_text(engine.size_bytes), duration_text(engine.seconds), state
-            )
+            table.add_row(engine.role, engine.key, bytes_text(engine.size_bytes), duration_text(engine.seconds), state)
         console.print(table)
         console.print(f"[dim]{spec_file.engines(engines[0].role).parent}[/]")
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
@@ -13,8 +14,10 @@ from trtspec.cli.command import command as make_command
 from trtspec.cli.command import examples, spec_argument
 from trtspec.cli.failures import INTERRUPTED, exit_code, show_error
 from trtspec.cli.output import Sink
-from trtspec.errors import UsageError
 from trtspec.spec import ARMS, load_spec
+
+if TYPE_CHECKING:
+    from trtspec.loadtest import RunResult
 
 __all__ = ["command"]
 
@@ -75,29 +78,41 @@ def command(sink: Sink, spec_path: Path, *, report: bool, **overrides: Any) -> i
     Options left out come from the spec's loadtest section. Every request is written to the run's requests.jsonl as it
     ends, so a run that is interrupted keeps what it measured.
     """
-    from trtspec.cli.load_view import LoadView, summary_table
+    from trtspec.cli.load_view import LoadView
     from trtspec.loadtest import run, run_options
 
     spec_file = load_spec(spec_path)
-    prompts = overrides.get("prompts")
-    if prompts not in {None, "builtin", "random"}:
-        # a path on the command line belongs to the current folder, one in the spec to the spec's
-        overrides["prompts"] = str(Path(prompts).absolute())
-    options = run_options(spec_file, **overrides)
+    options = run_options(spec_file, **{**overrides, "prompts": _from_here(overrides["prompts"])})
     with LoadView(sink) as view:
         result = run(spec_file, options, sink, view.show)
-    if report:
-        _report(sink, result.path)
-
-    def human(console: Console) -> None:
-        summary_table(console, result.summary)
-        console.print(f"\nrun: {escape(str(result.path))}")
-
-    sink.result(result.summary, human, quiet=str(result.path))
+    _show(sink, result, report=report)
     if result.interrupted:
         sink.err.print("[bold]interrupted:[/] this is what had been measured")
         return INTERRUPTED
     if result.failure is not None:
-        show_error(result.failure, Sink(mode="human" if sink.mode == "json" else sink.mode, out=sink.out, err=sink.err))
+        # the result is on stdout already; only the message belongs beside it
+        show_error(result.failure, replace(sink, mode="human"))
         return exit_code(result.failure)
     return None
+
+
+def _from_here(prompts: str | None) -> str | None:
+    """A file named on the command line belongs to the current folder; one named in the spec to the spec's."""
+    return prompts if prompts in {None, "builtin", "random"} else str(Path(str(prompts)).absolute())
+
+
+def _show(sink: Sink, result: RunResult, *, report: bool) -> None:
+    from trtspec.reports import load_report, open_run, write_report
+    from trtspec.reports.console import print_report
+
+    source = open_run(result.path)
+    data = load_report(source)
+    lines = [f"run: {escape(str(result.path))}"]
+    if report:
+        lines.append(f"report: {escape(str(write_report(source, data).html))}")
+
+    def human(console: Console) -> None:
+        print_report(console, data)
+        console.print("\n" + "\n".join(lines))
+
+    sink.result(result.summary, human, quiet=str(result.path))

@@ -11,29 +11,36 @@ from trtspec.loadtest.plan import Block, Job
 
 __all__ = ["run_closed_loop"]
 
+# a server that fails at once must not turn padding into a busy loop
+_BREATH = 0.001
+
 Send = Callable[[Job], Awaitable[None]]
 
 
 async def run_closed_loop(block: Block, concurrency: int, *, ramp: float, send: Send) -> None:
     """Send a block's jobs over `concurrency` connections, which start one after another over `ramp` seconds.
 
-    A connection goes from the lead-in to measured jobs without waiting for the others, and when no job is left it
-    keeps the load up with fill jobs. When the last measured job has ended, what is still running is cancelled.
+    Connections send lead-in jobs until the last one has started, then go on with measured jobs without waiting for one
+    another, and when none is left they keep the load up with fill jobs. When the last measured job has ended, what is
+    still running is cancelled.
     """
-    queue = deque([*block.lead_in, *block.jobs])
+    lead_in, measured = deque(block.lead_in), deque(block.jobs)
+    more_lead_in, fill = itertools.cycle(block.lead_in), itertools.cycle(block.fill)
     progress = _Progress(len(block.jobs))
-    fill = itertools.cycle(block.fill)
 
     async def connection(index: int) -> None:
         await asyncio.sleep(ramp * index / concurrency)
-        while queue:
-            job = queue.popleft()
-            await send(job)
-            progress.ended(job)
+        if index == concurrency - 1:
+            progress.all_started = True
+        while lead_in or (block.lead_in and not progress.all_started):
+            await send(lead_in.popleft() if lead_in else next(more_lead_in))
+            await asyncio.sleep(_BREATH)
+        while measured:
+            await send(measured.popleft())
+            progress.one_ended()
         while block.fill and not progress.done.is_set():
             await send(next(fill))
-            # a server that fails at once must not turn this into a busy loop
-            await asyncio.sleep(0.001)
+            await asyncio.sleep(_BREATH)
 
     connections = [asyncio.create_task(connection(index)) for index in range(concurrency)]
     try:
@@ -47,10 +54,11 @@ async def run_closed_loop(block: Block, concurrency: int, *, ramp: float, send: 
 class _Progress:
     def __init__(self, measured: int) -> None:
         self._left = measured
+        self.all_started = False
         self.done = asyncio.Event()
 
-    def ended(self, job: Job) -> None:
-        self._left -= job.excluded is None
+    def one_ended(self) -> None:
+        self._left -= 1
         if self._left == 0:
             self.done.set()
 

@@ -19,6 +19,7 @@ __all__ = ["Engine", "arm_files", "read_engine"]
 
 # A draft that has not answered after this time is not waited for; the request goes on without speculation.
 _DRAFT_TIMEOUT = 10.0
+_MOST_CACHED_TOKENS = 16384
 
 
 @dataclass(frozen=True)
@@ -69,8 +70,8 @@ def _leaf(spec_file: SpecFile, name: str, engine: Engine) -> ModelSpec:
     batch = spec_file.spec.build.max_batch_size
     parameters = {
         "gpt_model_path": str(engine.path),
-        # finished sequences are kept for reuse as long as all of them together fit
-        "max_tokens_in_paged_kv_cache": str(batch * engine.max_seq_len),
+        # keys and values of finished sequences that are kept for reuse
+        "max_tokens_in_paged_kv_cache": str(min(batch * engine.max_seq_len, _MOST_CACHED_TOKENS)),
     }
     return ModelSpec(name, batch, LEAF_INPUTS, LEAF_OUTPUTS, parameters)
 
@@ -83,7 +84,8 @@ def _frontend(spec_file: SpecFile, target: Engine, draft: Engine | None) -> Mode
         "num_draft_tokens": str(spec_file.spec.speculation.draft_length if draft else 0),
         "max_draft_length": str(target.max_draft_len if draft else 0),
         "end_ids": ",".join(str(token) for token in target.end_ids),
-        "max_seq_len": str(target.max_seq_len),
+        # the target engine has room for the draft tokens of the last round on top, which is no room for requests
+        "max_seq_len": str(target.max_seq_len - target.max_draft_len),
         "vocab_size": str(target.vocab_size),
         "draft_timeout_seconds": str(_DRAFT_TIMEOUT),
     }

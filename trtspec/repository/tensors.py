@@ -33,7 +33,7 @@ LEAF_INPUTS: tuple[Tensor, ...] = (
     *_optional("TYPE_INT32", "draft_input_ids", dims=(-1,)),
     *_optional("TYPE_INT32", "end_id", "pad_id"),
     *_optional("TYPE_INT32", "stop_words_list", "bad_words_list", dims=(2, -1)),
-    *_optional("TYPE_BOOL", "streaming", "exclude_input_in_output"),
+    *_optional("TYPE_BOOL", "stop", "streaming", "exclude_input_in_output"),
     *_optional("TYPE_FP32", "temperature"),
     *_optional("TYPE_INT32", "runtime_top_k"),
     *_optional("TYPE_FP32", "runtime_top_p", "repetition_penalty", "presence_penalty", "frequency_penalty"),

@@ -42,8 +42,9 @@ class RuntimeOptions:
 
     @staticmethod
     def from_parameters(parameters: Mapping[str, str]) -> RuntimeOptions:
-        """From a Triton model's parameters (`torch_device`, `torch_threads`, `torch_exact_rows`,
-        `max_tokens_in_paged_kv_cache`); absent or empty ones keep their default.
+        """The options in a Triton model's parameters; absent or empty ones keep their default.
+
+        Names: `torch_device`, `torch_threads`, `torch_exact_rows`, `max_tokens_in_paged_kv_cache`.
         """
         defaults = RuntimeOptions()
         given = {key: value for key, value in parameters.items() if value}

@@ -82,9 +82,7 @@ class Engine:
         """Number of ids that the model knows."""
         return self._model.vocab_size
 
-    def submit(
-        self, request: GenerationRequest, listener: Listener, cancelled: Callable[[], bool] = _never
-    ) -> None:
+    def submit(self, request: GenerationRequest, listener: Listener, cancelled: Callable[[], bool] = _never) -> None:
         """Queue a request; RequestRefused at once when it can never be served.
 
         `cancelled` is asked between passes; once it is true the request ends with an error of code "cancelled".
@@ -150,7 +148,7 @@ class Engine:
             self._fail_all([running for running, _, _ in chosen], error)
             return
         self._count(passes=1, rows=int(batch.tokens.shape[0]))
-        for (running, _, count), part in zip(chosen, logits.split(wanted), strict=True):
+        for (running, _, count), part in zip(chosen, torch.split(logits, wanted), strict=True):
             if count:
                 self._deliver(running, part)
 
@@ -212,7 +210,7 @@ def check_request(request: GenerationRequest, config: EngineConfig, vocab_size: 
         raise RequestRefused(f"{draft} draft tokens, but this engine was built for at most {config.max_draft_len}")
     if draft + 1 > config.max_num_tokens:
         raise RequestRefused(f"{draft} draft tokens do not fit into max_num_tokens {config.max_num_tokens}")
-    needed = prompt + (draft if draft else request.max_new_tokens)
+    needed = prompt + (draft or request.max_new_tokens)
     if needed > config.max_seq_len:
         raise RequestRefused(
             f"prompt of {prompt} plus {needed - prompt} tokens is more than max_seq_len {config.max_seq_len}",

@@ -42,13 +42,15 @@ class GenericModel:
         self.vocab_size: int = config.vocab_size
 
     @staticmethod
-    def load(folder: Path, dtype: torch.dtype, device: torch.device, *, trust_remote_code: bool = False) -> GenericModel:
+    def load(
+        folder: Path, dtype: torch.dtype, device: torch.device, *, trust_remote_code: bool = False
+    ) -> GenericModel:
         """The model in an engine folder; EngineUnsupported when packed passes would be wrong."""
         from transformers import AutoModelForCausalLM
         from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
         ALL_ATTENTION_FUNCTIONS.register(_NAME, _attend)
-        model = AutoModelForCausalLM.from_pretrained(
+        model: Any = AutoModelForCausalLM.from_pretrained(
             str(folder),
             dtype=dtype,
             attn_implementation="eager",

@@ -32,7 +32,7 @@ def is_half_exact(weight: Tensor) -> bool:
     """True when float16 holds every value of `weight` exactly."""
     if weight.dtype == torch.float16:
         return True
-    return all(torch.equal(rows.to(torch.float16).to(rows.dtype), rows) for rows in weight.split(4096))
+    return all(torch.equal(rows.to(torch.float16).to(rows.dtype), rows) for rows in torch.split(weight, 4096))
 
 
 def best_packing(weight: Tensor) -> Packing:
@@ -41,7 +41,7 @@ def best_packing(weight: Tensor) -> Packing:
         return "plain"
     if _has_fbgemm() and is_half_exact(weight):
         return "half"
-    return "onednn" if torch.backends.mkldnn.is_available() else "plain"
+    return "onednn" if torch._C._has_mkldnn else "plain"
 
 
 def pack_linear(weight: Tensor, bias: Tensor | None = None, packing: Packing | None = None) -> Linear:
@@ -78,6 +78,6 @@ def _half(weight: Tensor, bias: Tensor | None) -> Linear:
 
 
 def _onednn(weight: Tensor, bias: Tensor | None) -> Linear:
-    packed = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous(), _EXPECTED_ROWS)  # noqa: SLF001
-    apply = torch.ops.mkldnn._linear_pointwise.default  # noqa: SLF001
+    packed = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous(), _EXPECTED_ROWS)
+    apply = torch.ops.mkldnn._linear_pointwise.default
     return lambda rows: apply(rows, packed, bias, "none", [], "")

@@ -43,7 +43,9 @@ def choose_tokens(logits: Tensor, request: GenerationRequest, context: Sequence[
         return chosen
     first = len(context) - logits.shape[0] + 1
     return [
-        _choose(_edit(row.clone(), request, context[: first + index], generated + index), request.sampling, first + index)
+        _choose(
+            _edit(row.clone(), request, context[: first + index], generated + index), request.sampling, first + index
+        )
         for index, row in enumerate(logits)
     ]
 

@@ -90,9 +90,7 @@ class Running:
     def stats(self) -> Stats:
         """Counts up to now."""
         prompt = len(self.request.prompt)
-        return Stats(
-            prompt, self.generated, len(self.request.draft), self.accepted, prompt - self.reused, self.reused
-        )
+        return Stats(prompt, self.generated, len(self.request.draft), self.accepted, prompt - self.reused, self.reused)
 
     def fail(self, error: RequestFailed) -> None:
         """Tell the listener that the request ends here."""

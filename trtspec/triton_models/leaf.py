@@ -7,6 +7,7 @@ Parameters: `gpt_model_path` (engine folder), `max_tokens_in_paged_kv_cache`, `t
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -31,6 +32,7 @@ class TritonPythonModel:
         parameters = {key: value["string_value"] for key, value in config.get("parameters", {}).items()}
         self._inputs = [entry["name"] for entry in config["input"]]
         self._outputs = {entry["name"] for entry in config["output"]}
+        self._running: dict[str, threading.Event] = {}  # request id → set when it is to end
         self._engine = load_engine(Path(parameters["gpt_model_path"]), RuntimeOptions.from_parameters(parameters))
 
     def execute(self, requests: list[Any]) -> None:
@@ -48,18 +50,38 @@ class TritonPythonModel:
 
     def _submit(self, request: Any, sender: Any) -> None:
         given = ((name, pb_utils.get_input_tensor_by_name(request, name)) for name in self._inputs)
-        parsed = parse_request({name: tensor.as_numpy() for name, tensor in given if tensor is not None})
+        tensors = {name: tensor.as_numpy() for name, tensor in given if tensor is not None}
+        stop = tensors.pop("stop", None)
+        if stop is not None and stop.any():
+            self._stop(request.request_id(), sender)
+            return
+        parsed = parse_request(tensors)
         answer = Answer(parsed)
+        request_id, stopped = request.request_id(), threading.Event()
+        self._running[request_id] = stopped
 
         def listen(update: Update) -> None:
+            if update.final and self._running.get(request_id) is stopped:
+                del self._running[request_id]
             if update.error is not None:
                 _send_error(sender, update.error)
                 return
-            tensors = answer.take(update)
-            if tensors is not None:
-                self._send(sender, tensors, final=update.final)
+            outputs = answer.take(update)
+            if outputs is not None:
+                self._send(sender, outputs, final=update.final)
 
-        self._engine.submit(parsed.generation, listen, _polled(sender.is_cancelled))
+        gone = _polled(sender.is_cancelled)
+        try:
+            self._engine.submit(parsed.generation, listen, lambda: stopped.is_set() or gone())
+        except Exception:
+            self._running.pop(request_id, None)
+            raise
+
+    def _stop(self, request_id: str, sender: Any) -> None:
+        """End the running request with this id, as NVIDIA's models do; the answer to the stop request is empty."""
+        if running := self._running.get(request_id):
+            running.set()
+        sender.send(flags=_FINAL)
 
     def _send(self, sender: Any, tensors: Mapping[str, Any], *, final: bool) -> None:
         outputs = [pb_utils.Tensor(name, value) for name, value in tensors.items() if name in self._outputs]

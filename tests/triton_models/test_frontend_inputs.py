@@ -1,0 +1,104 @@
+"""Reading a request, without a server."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from trtspec.triton_models.frontend_inputs import (
+    Deployment,
+    RequestError,
+    parse_parameters,
+    read_request,
+    refuse_unknown_parameters,
+)
+
+DEPLOYMENT = Deployment.from_parameters(
+    {
+        "tensorrt_llm_model_name": "tensorrt_llm",
+        "tensorrt_llm_draft_model_name": "tensorrt_llm_draft",
+        "tokenizer_dir": "/tokenizer",
+        "num_draft_tokens": "4",
+        "max_draft_length": "8",
+        "end_ids": "2,0",
+        "max_seq_len": "512",
+        "vocab_size": "320",
+        "draft_timeout_seconds": "10.0",
+    }
+)
+
+
+def tensors(**values: Any) -> dict[str, np.ndarray[Any, Any]]:
+    given = {"text_input": b"hi", "max_tokens": np.int32(5), **values}
+    return {
+        name: np.array([value if isinstance(value, list) else [value]], np.object_ if _text(value) else None)
+        for name, value in given.items()
+    }
+
+
+def _text(value: Any) -> bool:
+    return isinstance(value, (bytes, list))
+
+
+def test_defaults_are_the_deployments() -> None:
+    request = read_request(tensors(), DEPLOYMENT)
+    assert (request.text, request.max_tokens, request.stream, request.num_draft_tokens) == ("hi", 5, False, 4)
+    assert request.end_ids == (2, 0)
+    assert (request.stop_words, dict(request.sampling), request.left_out) == ((), {}, frozenset())
+    assert (request.with_prompt, request.details) == (False, False)
+
+
+def test_words_are_read_and_empty_ones_dropped() -> None:
+    request = read_request(tensors(stop_words=["é".encode(), b"", b"b"], bad_words=[b"x"]), DEPLOYMENT)
+    assert (request.stop_words, request.bad_words) == (("é", "b"), ("x",))
+
+
+@pytest.mark.parametrize(("end_id", "expected"), [(7, (7,)), (-1, ())])
+def test_the_end_id_of_a_request_replaces_the_deployments(end_id: int, expected: tuple[int, ...]) -> None:
+    assert read_request(tensors(end_id=np.int32(end_id)), DEPLOYMENT).end_ids == expected
+
+
+def test_sampling_gets_the_targets_names_and_types() -> None:
+    sampling = read_request(tensors(top_k=np.int32(5), seed=np.uint64(1 << 40)), DEPLOYMENT).sampling
+    assert {name: (array.dtype.name, array.tolist()) for name, array in sampling.items()} == {
+        "runtime_top_k": ("int32", [[5]]),
+        "seed": ("uint64", [[1 << 40]]),
+    }
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"max_tokens": np.int32(0)}, "max_tokens must be at least 1, got 0"),
+        ({"num_draft_tokens": np.int32(9)}, "num_draft_tokens 9 is more than the max_draft_length 8 .*"),
+        ({"temperature": np.float32("nan")}, "temperature must be a number of at least 0, got nan"),
+        ({"presence_penalty": np.float32("inf")}, "presence_penalty must be a number .*"),
+        ({"top_p": np.float32(2)}, "top_p must be at most 1, got 2.0"),
+        ({"min_tokens": np.int32(-1)}, "min_tokens must be at least 0, got -1"),
+        ({"text_input": b"\xff"}, "text_input is not valid UTF-8"),
+        ({"max_tokens": [1, 2]}, "max_tokens takes one value, got 2"),
+    ],
+)
+def test_mistakes_are_one_line_with_a_code(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(RequestError, match=f"^invalid_request: {message}$") as caught:
+        read_request(tensors(**values), DEPLOYMENT)
+    assert caught.value.code == "invalid_request"
+
+
+@pytest.mark.parametrize("name", ["text_input", "max_tokens"])
+def test_what_is_required(name: str) -> None:
+    given = {key: value for key, value in tensors().items() if key != name}
+    with pytest.raises(RequestError, match=f"{name} is required"):
+        read_request(given, DEPLOYMENT)
+
+
+def test_unknown_parameters_are_refused_with_the_nearest_name() -> None:
+    inputs = ["text_input", "max_tokens", "num_draft_tokens", "stop_words"]
+    with pytest.raises(RequestError, match=r"unknown input stop_word; did you mean stop_words\?"):
+        refuse_unknown_parameters({"stop_word": "x"}, inputs)
+    with pytest.raises(RequestError, match="unknown input qqq; known are max_tokens, "):
+        refuse_unknown_parameters({"qqq": 1}, inputs)
+    refuse_unknown_parameters(parse_parameters('{"priority":1,"triton_enable_empty_final_response":true}'), inputs)
+    refuse_unknown_parameters(parse_parameters(""), inputs)
