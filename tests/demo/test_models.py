@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -82,7 +83,7 @@ def test_the_target_answers_in_english_and_ends_its_turn() -> None:
     from transformers import AutoTokenizer, LlamaForCausalLM
 
     folder = models.fetch_target()
-    tokenizer = AutoTokenizer.from_pretrained(str(folder))
+    tokenizer: Any = AutoTokenizer.from_pretrained(str(folder))
     turns = [{"role": "user", "content": "What is the capital of France?"}]
     ids = tokenizer.apply_chat_template(turns, add_generation_prompt=True, return_tensors="pt")["input_ids"]
     model = LlamaForCausalLM.from_pretrained(str(folder), dtype=torch.float32)

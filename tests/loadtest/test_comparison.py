@@ -85,7 +85,7 @@ def test_interval_agrees_with_scipys() -> None:
 def test_few_pairs_have_an_estimate_and_no_interval() -> None:
     found = speedup([Cost(2, 1, 1, 1)] * 3)
     assert (found.estimate, found.low) == (2.0, None)
-    assert found.reason == "an interval needs 5 pairs"
+    assert found.reason == "an interval needs 5 pairs at each concurrency"
     assert speedup([]).reason == "no pair has this in both arms"
 
 

@@ -12,7 +12,9 @@ from tests.loadtest.fakes import MS, record
 from trtspec.loadtest import metrics
 from trtspec.loadtest.distribution import describe, percentile
 from trtspec.loadtest.records import Record
+from trtspec.loadtest.throughput import measure_load
 from trtspec.loadtest.timeline import Timeline, output_tokens, timeline
+from trtspec.wire.messages import Counters
 
 
 def line_of(found: Record) -> Timeline:
@@ -114,6 +116,13 @@ def test_unknown_token_counts_are_absent_not_zero() -> None:
     assert "token counts" in rows["time_per_output_token"]["reason"]
     assert rows["output_tokens_per_second"]["mean"] is None
     assert rows["inter_chunk_latency"]["mean"] == pytest.approx(0.020)
+
+
+def test_the_servers_final_count_stands_in_for_counts_per_chunk() -> None:
+    answer = record([(500, None), (1000, None)], server=Counters(num_output_tokens=10))
+    assert metrics.output_tokens_per_second(line_of(answer)) == pytest.approx([10])
+    assert metrics.time_per_output_token(line_of(answer)) == []
+    assert measure_load([answer], []).tokens == 10
 
 
 def test_chunks_without_any_text_still_have_times() -> None:

@@ -63,10 +63,11 @@ def reference(folder: Path) -> Any:
     from transformers import AutoModelForCausalLM
     from transformers.utils import logging
 
-    logging.disable_progress_bar()
-    return AutoModelForCausalLM.from_pretrained(
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    model: Any = AutoModelForCausalLM.from_pretrained(
         str(folder / "hf"), dtype=torch.float32, attn_implementation="eager"
-    ).eval()
+    )
+    return model.eval()
 
 
 def reference_greedy(model: Any, prompt: list[int], count: int) -> list[int]:

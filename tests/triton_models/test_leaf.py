@@ -106,7 +106,11 @@ def test_streaming_sends_each_new_token(leaf: Leaf, expected: list[int]) -> None
 
 def test_verification(leaf: Leaf, expected: list[int]) -> None:
     draft = [*expected[:2], (expected[2] + 1) % 320, expected[3]]
-    more = {"exclude_input_in_output": flag(), "return_perf_metrics": flag(), "return_generation_logits": flag()}
+    more: dict[str, Any] = {
+        "exclude_input_in_output": flag(),
+        "return_perf_metrics": flag(),
+        "return_generation_logits": flag(),
+    }
     [answer] = leaf.ask(**request(5, draft_input_ids=ids(draft), **more))
     assert answer["output_ids"][0, 0].tolist() == expected[:3]
     assert answer["total_draft_tokens"].tolist() == [[4]]

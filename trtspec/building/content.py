@@ -17,7 +17,7 @@ from trtspec.building.pretrained import pretrained_config
 from trtspec.building.weights import Written, stored_dtype, write_weights
 from trtspec.checkpoints.config import parse_config
 from trtspec.errors import BuildError
-from trtspec.files import read_json, write_json
+from trtspec.files import is_partial, read_json, write_json
 from trtspec.progress import Reporter
 from trtspec.provenance import file_sha256, provenance
 
@@ -49,16 +49,29 @@ def _write_model(plan: EnginePlan, work: Path, reporter: Reporter) -> tuple[dict
 def _share(plan: EnginePlan, target: Path) -> Written | None:
     """Link the weights of a finished engine of this name made from the same bytes, if there is one."""
     for manifest in sorted(plan.path.parent.parent.glob(f"*/*/{_MANIFEST}")):
-        try:
-            data = read_json(manifest)
-            same = data["weights"]["key"] == plan.weights_key and ".partial-" not in manifest.parent.name
-            entry = data["files"][WEIGHTS]
-            if same and (manifest.parent / WEIGHTS).stat().st_size == entry["size"]:
-                os.link(manifest.parent / WEIGHTS, target)
-                return Written(f"linked to {manifest.parent.parent.name}/{manifest.parent.name}", entry["sha256"])
-        except (OSError, json.JSONDecodeError, KeyError, TypeError):
-            continue
+        digest = None if is_partial(manifest.parent) else _weights_digest(manifest, plan.weights_key)
+        if digest is not None and _linked(manifest.parent / WEIGHTS, target):
+            return Written(f"linked to {manifest.parent.parent.name}/{manifest.parent.name}", digest)
     return None
+
+
+def _weights_digest(manifest: Path, weights_key: str) -> str | None:
+    """SHA-256 of the weights beside `manifest` when they were made for `weights_key` and are whole."""
+    try:
+        data = read_json(manifest)
+        entry = data["files"][WEIGHTS]
+        whole = (manifest.parent / WEIGHTS).stat().st_size == entry["size"]
+        return str(entry["sha256"]) if whole and data["weights"]["key"] == weights_key else None
+    except (OSError, json.JSONDecodeError, KeyError, TypeError):
+        return None
+
+
+def _linked(source: Path, target: Path) -> bool:
+    try:
+        os.link(source, target)
+    except OSError:  # another file system, or one without links: the caller writes a copy
+        return False
+    return True
 
 
 def _write_configs(plan: EnginePlan, work: Path, hf_config: dict[str, Any]) -> None:

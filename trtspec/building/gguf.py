@@ -45,7 +45,7 @@ def load_gguf(folder: Path, name: str, dtype: str) -> GgufModel:
         from transformers.utils import logging
     except ImportError as error:
         raise EnvironmentMissing(f"reading a GGUF needs {error.name}", fix="pip install 'trtspec[local]'") from None
-    logging.disable_progress_bar()
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     kind = _KINDS[dtype]
     try:
         model: Any = AutoModelForCausalLM.from_pretrained(str(folder), gguf_file=name, dtype=getattr(torch, kind))

@@ -38,7 +38,7 @@ def stored_dtype(weights: Weights) -> str:
 
 
 def conversion(weights: Weights, dtype: str) -> str:
-    """ "copy" when the checkpoint's one file can be taken as it is for `dtype` ("auto": as stored), else "convert"."""
+    """`copy` when the checkpoint's one file can be taken as it is for `dtype` ("auto": as stored), else `convert`."""
     if weights.format == "gguf" or weights.files != (SINGLE,) or weights.unindexed:
         return "convert"
     return "copy" if all(_target(tensor, dtype) == tensor.dtype for tensor in weights.tensors) else "convert"

@@ -28,7 +28,7 @@ __all__ = ["command"]
 @spec_argument
 @click.option("--role", "roles", type=click.Choice(ROLES), multiple=True, help="Only this engine (repeatable).")
 @click.option("--force", is_flag=True, help="Build again even when the engine is there.")
-@click.option("--dry-run", is_flag=True, help="Show what would be built and write nothing.")
+@click.option("--dry-run", is_flag=True, help="Show what would be built and build nothing.")
 def command(sink: Sink, spec_path: Path, roles: tuple[Role, ...], force: bool, dry_run: bool) -> None:
     """Build the engines: baseline, target and draft.
 
@@ -42,7 +42,11 @@ def command(sink: Sink, spec_path: Path, roles: tuple[Role, ...], force: bool, d
         _show_steps(sink, spec_file, chosen, force=force)
         return
     from trtspec.building import BuiltEngine, build_engines
+    from trtspec.building.engines import planned_steps
+    from trtspec.rules import require_pair
 
+    if not all(step["cached"] for step in planned_steps(spec_file, chosen, force=force, reporter=sink)):
+        require_pair(spec_file)
     engines = build_engines(spec_file, chosen, force=force, reporter=sink)
 
     def human(console: Console) -> None:

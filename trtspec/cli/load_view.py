@@ -1,4 +1,4 @@
-"""What a load test shows: while it runs: a live line on a terminal, a line now and then in a log."""
+"""What a load test shows while it runs: a live line on a terminal, a line now and then in a log."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import click
@@ -16,6 +17,8 @@ from trtspec.repository import GeneratedRepository, generate, preview
 from trtspec.spec import ARMS, load_spec
 
 __all__ = ["command"]
+
+_FEW = 12
 
 
 @make_command(
@@ -57,10 +60,18 @@ def _show(out: Console, made: GeneratedRepository, *, diff: bool) -> None:
     if diff and made.diff:
         out.print(Syntax(made.diff, "diff", background_color="default") if out.is_terminal else escape(made.diff))
     tense = "would be " if diff else ""
-    for name in made.changed:
+    for name in _shortened(made.changed):
         out.print(f"  [green]{tense}written[/]  {escape(name)}")
     for name in made.removed:
         out.print(f"  [red]{tense}removed[/]  {escape(name)}")
     out.print(f"{len(made.changed)} {tense}written, {len(made.removed)} {tense}removed, {made.unchanged} unchanged")
     for arm, path in made.arms.items():
         out.print(f"  {arm:<12} {escape(str(path))}")
+
+
+def _shortened(names: list[str]) -> list[str]:
+    """The files themselves when they are few, else each model with its number of files."""
+    if len(names) <= _FEW:
+        return names
+    models = Counter("/".join(name.split("/")[:2]) for name in names)
+    return [f"{model} ({count} {'file' if count == 1 else 'files'})" for model, count in models.items()]

@@ -64,6 +64,5 @@ def demo_steps(spec: Path) -> list[Step]:
         Step("Build the three engines", ("build", name)),
         Step("Generate the Triton model repository of both arms", ("repo", name)),
         Step("Ask one question, with speculation", ("ask", name, QUESTION, "--max-tokens", "80")),
-        Step("Measure: paired, interleaved A/B load test", ("loadtest", name)),
-        Step("The report", ("report", "--spec", name)),
+        Step("Measure: paired, interleaved A/B load test, and its report", ("loadtest", name)),
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
@@ -43,13 +44,13 @@ class Interval:
     reason: str | None = None
 
 
-def speedup(costs: Sequence[Cost], *, seed: int = 1) -> Interval:
+def speedup(costs: Sequence[Cost], *, seed: int = 1, unit: str = "pairs") -> Interval:
     """How many times faster the speculative arm is, with its 95 % interval.
 
     **Formula:** (Σ baseline time / Σ baseline work) / (Σ speculative time / Σ speculative work): a ratio of sums, so
     long answers weigh more, as they do on a clock. The interval is the bias-corrected and accelerated (BCa) bootstrap
     over pairs, which are drawn whole, so that what makes a prompt slow in both arms cancels; pairs of different
-    concurrencies are resampled apart. The same pairs and seed give the same interval.
+    concurrencies are resampled apart. `unit` names what a cost is of. The same pairs and seed give the same interval.
     """
     import numpy as np
 
@@ -62,10 +63,10 @@ def speedup(costs: Sequence[Cost], *, seed: int = 1) -> Interval:
     if (total <= 0).any():
         return Interval(None, None, None, len(costs), "a total is zero")
     estimate = float(_ratio(total))
-    if len(costs) < MINIMUM:
-        return Interval(estimate, None, None, len(costs), f"an interval needs {MINIMUM} pairs")
     strata = np.array([c.stratum for c in costs])
-    low, high = _bca(table, strata, estimate, np.random.default_rng(seed))
+    if min(np.unique(strata, return_counts=True)[1]) < MINIMUM:
+        return Interval(estimate, None, None, len(costs), f"an interval needs {MINIMUM} {unit} at each concurrency")
+    low, high = _bca(table, strata, estimate, seed)
     return Interval(estimate, low, high, len(costs))
 
 
@@ -75,24 +76,32 @@ def _ratio(sums: NDArray[Any]) -> NDArray[Any]:
     return result
 
 
-def _resampled_sums(table: NDArray[Any], strata: NDArray[Any], rng: Any) -> NDArray[Any]:
+def _resampled_sums(table: NDArray[Any], strata: NDArray[Any], seed: int) -> NDArray[Any]:
     """Column sums of every resample, [RESAMPLES, 4]."""
     import numpy as np
 
     sums = np.zeros((RESAMPLES, table.shape[1]))
-    for stratum in np.unique(strata):
+    for position, stratum in enumerate(np.unique(strata)):
         rows = table[strata == stratum]
-        size = len(rows)
-        sums += rng.multinomial(size, np.full(size, 1 / size), size=RESAMPLES) @ rows
+        sums += _draws(seed, position, len(rows)).astype(float) @ rows
     return sums
 
 
-def _bca(table: NDArray[Any], strata: NDArray[Any], estimate: float, rng: Any) -> tuple[float, float]:
+@lru_cache(maxsize=16)
+def _draws(seed: int, position: int, size: int) -> NDArray[Any]:
+    """How often each of `size` rows is in each resample, [RESAMPLES, size]; every metric is resampled alike."""
+    import numpy as np
+
+    rng = np.random.default_rng([seed, position])
+    return rng.multinomial(size, np.full(size, 1 / size), size=RESAMPLES).astype(np.float32)
+
+
+def _bca(table: NDArray[Any], strata: NDArray[Any], estimate: float, seed: int) -> tuple[float, float]:
     """Limits of the BCa interval (Efron 1987)."""
     import numpy as np
 
     with np.errstate(divide="ignore", invalid="ignore"):
-        replicates = _ratio(_resampled_sums(table, strata, rng))
+        replicates = _ratio(_resampled_sums(table, strata, seed))
         left_out = _ratio(table.sum(axis=0) - table)
     replicates = replicates[np.isfinite(replicates)]
     spread = left_out[np.isfinite(left_out)]

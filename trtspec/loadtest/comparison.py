@@ -82,7 +82,7 @@ def _speedups(pairs: Sequence[Pair], others: _Others | None, evidence: Evidence,
         else:
             found[name] = speedup(pair_costs(pairs, measure), seed=seed)
     if others is not None:
-        found["output_tokens_per_second"] = speedup(throughput_costs(pairs, others.of), seed=seed)
+        found["output_tokens_per_second"] = speedup(throughput_costs(pairs, others.of), seed=seed, unit="blocks")
     return {name: _row(interval) for name, interval in found.items()}
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from trtspec.loadtest.records import Record
+from trtspec.loadtest.timeline import output_tokens
 
 __all__ = ["Load", "active_intervals", "measure_load"]
 
@@ -51,11 +52,19 @@ def measure_load(measured: Sequence[Record], others: Sequence[Record]) -> Load:
     """
     intervals = active_intervals(measured)
     seconds = sum(end - start for start, end in intervals) * 1e-9
-    return Load(seconds, _tokens_inside([*measured, *others], intervals), len(measured))
+    tokens = _tokens_inside([*measured, *others], intervals)
+    return Load(seconds, _answer_tokens(measured) if tokens is None else tokens, len(measured))
 
 
 def _last_ns(record: Record) -> int:
     return next((chunk.t_ns for chunk in reversed(record.chunks) if chunk.text or chunk.tokens), record.end_ns)
+
+
+def _answer_tokens(measured: Sequence[Record]) -> int | None:
+    """Tokens of whole answers, for servers that count no chunks."""
+    counts = [output_tokens(record) for record in measured]
+    known = [count for count in counts if count is not None]
+    return sum(known) if known and len(known) == len(counts) else None
 
 
 def _tokens_inside(records: Sequence[Record], intervals: Sequence[Interval]) -> int | None:

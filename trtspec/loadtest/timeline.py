@@ -22,11 +22,12 @@ class Timeline:
     """A request from when it should have been sent to its last visible text.
 
     Chunks without text (keep-alives, the closing message, text held back for a stop word) are no arrivals: their
-    tokens count with the text that follows.
+    tokens count with the text that follows. `answer_tokens` are those of the whole answer, if known at all.
     """
 
     origin_ns: int
     arrivals: tuple[Arrival, ...]
+    answer_tokens: int | None = None
 
     @property
     def first_ns(self) -> int:
@@ -45,8 +46,9 @@ class Timeline:
 
     @property
     def tokens(self) -> int | None:
-        """Tokens up to the last text; None when counts are missing."""
-        return _total(self.arrivals)
+        """Tokens up to the last text, of the whole answer where chunks are not counted; None when neither is known."""
+        counted = _total(self.arrivals)
+        return self.answer_tokens if counted is None else counted
 
     @property
     def gaps_ns(self) -> list[int]:
@@ -66,7 +68,7 @@ def timeline(record: Record) -> Timeline | None:
     if not arrivals:
         return None
     origin = record.start_ns if record.scheduled_ns is None else record.scheduled_ns
-    return Timeline(origin, tuple(arrivals))
+    return Timeline(origin, tuple(arrivals), output_tokens(record))
 
 
 class _Held:

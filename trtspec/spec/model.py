@@ -97,7 +97,7 @@ class LoadTestOptions(_Strict):
         description="'builtin', 'random' (synthetic words), or a JSONL file with id, category, prompt, max_tokens",
     )
     chat_template: Literal["auto", "never"] = Field(
-        "auto", description="auto: prompts go through the target's chat template when it has one; never: sent as they are"
+        "auto", description="auto: prompts go through the target's chat template when it has one; never: sent as is"
     )
     concurrency: Annotated[list[Annotated[int, Field(ge=1, le=4096)]], Field(min_length=1)] = [1, 4]
     requests: int = Field(60, ge=1, description="measured requests per arm and concurrency")

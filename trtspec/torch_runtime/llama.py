@@ -150,12 +150,25 @@ def _interleaved(tensor: Tensor, head_dim: int) -> Tensor:
 
 
 def _rotation_table(config: Any, positions: int) -> Tensor:
-    """cos + i sin [positions, head_dim / 2], from transformers' own frequencies and scaling."""
-    from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
+    """cos + i sin [positions, head_dim / 2], with transformers' frequencies and scaling of each kind.
 
-    cos, sin = LlamaRotaryEmbedding(config)(torch.zeros(1), torch.arange(positions)[None])
-    half = cos.shape[-1] // 2
-    return torch.complex(cos[0, :, :half], sin[0, :, :half])
+    (Its rotary module is not used: importing it takes longer than loading a small model.)
+    """
+    frequencies, scaling = _frequencies(config)
+    angles = torch.arange(positions, dtype=torch.float32)[:, None] * frequencies[None].float()
+    return torch.complex(angles.cos() * scaling, angles.sin() * scaling)
+
+
+def _frequencies(config: Any) -> tuple[Tensor, float]:
+    from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
+
+    rope = config.rope_parameters
+    kind = rope.get("rope_type", "default")
+    if kind != "default":
+        frequencies, scaling = ROPE_INIT_FUNCTIONS[kind](config, torch.device("cpu"))
+        return frequencies, float(scaling)
+    size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    return 1.0 / rope["rope_theta"] ** (torch.arange(0, size, 2, dtype=torch.float32) / size), 1.0
 
 
 def _window(config: Any, layer: int) -> int | None:

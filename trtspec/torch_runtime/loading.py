@@ -38,7 +38,7 @@ def load_model(folder: Path, options: RuntimeOptions) -> Model:
     )
     if device.type == "cpu" and lean_supports(transformers_config):
         return _lean(folder / "model.safetensors", transformers_config, config.max_seq_len, exact=options.exact_rows)
-    logging.disable_progress_bar()
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     dtype = torch.float32 if device.type == "cpu" else getattr(torch, config.dtype)
     return GenericModel.load(network, dtype, device, trust_remote_code=config.trust_remote_code)
 

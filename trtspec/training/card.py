@@ -25,7 +25,10 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Summary:
-    """What a distillation used and found; times in seconds."""
+    """What a distillation used and found; times in seconds.
+
+    ``note`` tells what a run did otherwise than the README's text says.
+    """
 
     shape: DraftShape
     seed: int
@@ -36,6 +39,7 @@ class Summary:
     training_seconds: float
     best: Progress
     measurements: Sequence[Measurement]
+    note: str = ""
 
 
 _TEXT = """\
@@ -50,11 +54,12 @@ uses the same tokenizer. It is no model to talk to.
 * **Data**: {answers} answers ({tokens} tokens) of the target to prompts put together from templates
   (`trtspec/training/prompts.py`, seed {seed}): three in five greedy, the others with sampled tokens.
   {vocabulary} different tokens occur; the embedding rows of all others are as initialised.
+* **Start**: the embedding is the target's, reduced to its main directions; the first two layers
+  are set up to copy what followed the last two tokens before (`trtspec/training/copying.py`).
 * **Training**: half cross entropy with the target's best token, half with its 20 best
-  probabilities; AdamW, cosine schedule; the embedding starts as the target's main directions.
-  Stopped at the best greedy acceptance on held-out prompts: epoch {best.epoch:.1f}, loss {best.loss:.3f},
-  {match:.1f} % of the tokens guessed.
-* **Time**: training {training_seconds:.0f} s on two CPU cores.
+  probabilities; AdamW. Kept is the state with the best greedy acceptance on held-out prompts:
+  after {best.epoch:.1f} passes, loss {best.loss:.3f}, {match:.1f} % of the held-out tokens guessed.
+* **Time**: generation {generation_minutes:.0f} minutes, training {training_minutes:.0f} minutes on CPU.{note}
 
 ## Acceptance
 
@@ -79,8 +84,11 @@ def card(summary: Summary) -> str:
     """The README's text in Markdown."""
     sets = {one.prompts for one in summary.measurements}
     fields = {name: getattr(summary, name) for name in Summary.__dataclass_fields__}
+    fields["note"] = f"\n  {summary.note}" if summary.note else ""
     return _TEXT.format(
         **fields,
+        generation_minutes=summary.generation_seconds / 60,
+        training_minutes=summary.training_seconds / 60,
         parameters=summary.shape.parameters(49_152) / 1e6,
         match=100 * summary.best.match,
         table=_table(summary.measurements),

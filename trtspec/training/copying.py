@@ -19,6 +19,7 @@ Everything is trained further; other heads, and all other weights, start as usua
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -146,7 +147,7 @@ def _look_back(attention: Any, rows: slice, distance: int) -> None:
 
 def _normed_constant(hidden: int) -> float:
     """Dimension 0 of every token after the first norm."""
-    return CONSTANT * (hidden / (1 + CONSTANT**2)) ** 0.5
+    return CONSTANT * math.sqrt(hidden / (1 + CONSTANT**2))
 
 
 def _match(attention: Any, rows: slice, start: CopyingStart) -> None:
@@ -192,4 +193,4 @@ def _rms(start: CopyingStart, codes: int) -> float:
     """Root mean square of the residual stream with this many codes in it."""
     hidden = start.embedding.shape[1]
     square: float = start.embedding.square().sum(-1).mean().item() + codes * CODE_LENGTH**2
-    return (square / hidden) ** 0.5
+    return math.sqrt(square / hidden)

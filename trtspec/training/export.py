@@ -58,16 +58,17 @@ def export_draft(draft: LlamaForCausalLM, tokenizer_folder: Path, folder: Path, 
     from transformers import GenerationConfig
 
     config = draft.config
+    network: Any = draft
     generation: Any = GenerationConfig
     draft.generation_config = generation(
         bos_token_id=config.bos_token_id, eos_token_id=config.eos_token_id, pad_token_id=config.pad_token_id
     )
     with atomic_directory(folder) as work:
-        draft.half().save_pretrained(str(work))
+        network.half().save_pretrained(str(work))
         for name in TOKENIZER_FILES:
             if (tokenizer_folder / name).is_file():
                 shutil.copyfile(tokenizer_folder / name, work / name)
         (work / "README.md").write_text(readme, encoding="utf-8")
         for path in work.iterdir():
             path.chmod(0o644)
-    draft.float()
+    network.float()

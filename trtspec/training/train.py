@@ -167,7 +167,8 @@ def batch_loss(draft: LlamaForCausalLM, batch: Batch, settings: TrainingSettings
     hidden = draft.model(batch.tokens, use_cache=False).last_hidden_state
     head = draft.lm_head.weight
     frequent = torch.arange(min(settings.common, len(head)))
-    rows = torch.cat((frequent, batch.labels.flatten())).unique()  # sorted
+    picked = torch.cat((frequent, batch.labels.flatten()))
+    rows: Tensor = torch.unique(picked, sorted=True)
     logits = fn.linear(hidden[batch.rows, batch.columns], head[rows])
     labels = torch.searchsorted(rows, batch.labels)
     return distillation_loss(logits, labels, batch.weights, settings.soft)
