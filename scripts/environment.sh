@@ -4,8 +4,8 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 python="${PYTHON:-python3}"
-if ! "$python" -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] < (3, 14))' 2>/dev/null; then
-  echo "error: trtspec needs Python 3.10 to 3.13, and '$python' is not one" >&2
+if ! "$python" -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] < (3, 13))' 2>/dev/null; then
+  echo "error: these scripts need Python 3.10 to 3.12 (the embedded Triton needs numpy 1, which 3.13 has not), and '$python' is not one" >&2
   echo "next: PYTHON=/path/to/python3.12 $0" >&2
   exit 2
 fi

@@ -2,11 +2,12 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
-from trtspec.files import atomic_directory, is_partial, sweep_partials, write_json, write_text
+from trtspec.files import atomic_directory, cache_dir, is_partial, sweep_partials, write_json, write_text
 
 
 def test_a_failed_directory_leaves_the_old_one(tmp_path: Path) -> None:
@@ -55,3 +56,27 @@ def test_a_failed_write_leaves_the_old_text_and_no_sibling(tmp_path: Path) -> No
         write_json(path, {"x": float("nan")})
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"TRTSPEC_CACHE": "a"}, "a"),
+        ({"XDG_CACHE_HOME": "b"}, "b/trtspec"),
+        ({"HOME": "c"}, "c/.cache/trtspec"),
+        ({"TRTSPEC_CACHE": "a", "XDG_CACHE_HOME": "b"}, "a"),
+    ],
+)
+def test_cache_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: dict[str, str], expected: str) -> None:
+    for name in ("TRTSPEC_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in given.items():
+        monkeypatch.setenv(name, str(tmp_path / value))
+    assert cache_dir() == tmp_path / expected
+
+
+def test_a_cache_that_cannot_be_written_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TRTSPEC_CACHE", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr("os.access", lambda _path, _mode: False)
+    assert cache_dir() == Path(tempfile.gettempdir()) / f"trtspec-{os.getuid()}"

@@ -26,7 +26,7 @@ ALLOWED: dict[str, set[str]] = {
     "checkpoints": {"spec"},
     "rules": {"checkpoints", "spec"},
     "building": {"checkpoints", "rules", "spec"},
-    "torch_runtime": set(),
+    "torch_runtime": {"checkpoints"},
     "triton_models": {"speculation", "torch_runtime"},
     "repository": {"building", "checkpoints", "rules", "spec", "speculation", "triton_models"},
     "wire": {"spec"},

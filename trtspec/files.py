@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import shutil
+import tempfile
 import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 
 __all__ = [
     "atomic_directory",
+    "cache_dir",
     "is_partial",
     "json_text",
     "read_json",
@@ -23,6 +25,17 @@ __all__ = [
 ]
 
 _MARK = ".partial-"
+
+
+def cache_dir() -> Path:
+    """A folder of our own that can be written: TRTSPEC_CACHE, the user's cache, else one under the temporary folder."""
+    if given := os.environ.get("TRTSPEC_CACHE"):
+        return Path(given).expanduser().absolute()
+    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "trtspec"
+    existing = next(path for path in (base, *base.parents) if path.exists())
+    if os.access(existing, os.W_OK):
+        return base.absolute()
+    return Path(tempfile.gettempdir()) / f"trtspec-{os.getuid()}"
 
 
 def _sibling(path: Path) -> Path:

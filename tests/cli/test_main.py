@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import re
 import resource
@@ -176,3 +177,34 @@ def test_commands_on_a_missing_spec_say_how_to_make_one(tmp_path: Path, name: st
     assert done.exit_code == 2, done.output
     assert "no such file" in done.stderr
     assert "trtspec init" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (KeyboardInterrupt(), 130),
+        (RuntimeError("boom"), 1),
+        (OSError(errno.ENOSPC, "No space left on device", "/full/file"), 1),
+        (click.UsageError("wrong"), 2),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_every_failure_in_json_is_one_document_on_stdout(error: BaseException, code: int) -> None:
+    done = CliRunner().invoke(raising(error), ["--output", "json"])
+    assert done.exit_code == code
+    assert json.loads(done.stdout)["error"]["exit_code"] == code
+
+
+@pytest.mark.parametrize("arguments", [["--output", "json", "--nonsense"], ["a", "b", "c", "--output=json"]])
+def test_a_command_line_that_cannot_be_parsed_is_json_where_json_was_asked_for(arguments: list[str]) -> None:
+    done = CliRunner().invoke(cli, ["check", *arguments])
+    assert done.exit_code == 2
+    assert json.loads(done.stdout)["error"]["exit_code"] == 2
+    assert "Usage:" in done.stderr
+
+
+def test_what_the_system_refuses_is_told_in_its_words() -> None:
+    done = CliRunner().invoke(raising(OSError(errno.ENOSPC, "No space left on device", "/full/[x]")))
+    assert done.exit_code == 1
+    assert "error: /full/[x]: No space left on device" in done.stderr
+    assert "unexpected" not in done.stderr

@@ -20,23 +20,6 @@ def ready_folder(cache: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [
-        ({"TRTSPEC_CACHE": "/a"}, "/a"),
-        ({"XDG_CACHE_HOME": "/b"}, "/b/trtspec"),
-        ({"HOME": "/c"}, "/c/.cache/trtspec"),
-        ({"TRTSPEC_CACHE": "/a", "XDG_CACHE_HOME": "/b"}, "/a"),
-    ],
-)
-def test_cache_dir(monkeypatch: pytest.MonkeyPatch, given: dict[str, str], expected: str) -> None:
-    for name in ("TRTSPEC_CACHE", "XDG_CACHE_HOME"):
-        monkeypatch.delenv(name, raising=False)
-    for name, value in given.items():
-        monkeypatch.setenv(name, value)
-    assert models.cache_dir() == Path(expected)
-
-
 def test_a_complete_folder_is_used_at_once(tmp_path: Path) -> None:
     folder = ready_folder(tmp_path)
     started = time.monotonic()

@@ -162,6 +162,7 @@ def test_a_server_that_refuses_does_not_win() -> None:
     assert summary["arms"]["speculative"]["error_rate"] == pytest.approx(0.2)
     assert summary["comparison"]["verdict"].startswith("No verdict: 20.0% of the speculative arm's requests")
     assert summary["comparison"]["verdict_code"] == "INCONCLUSIVE"
+    assert summary["comparison"]["break_even_reason"].startswith("no verdict")
     assert any("8 of the speculative arm's requests failed" in text for text in summary["comparison"]["warnings"])
 
 

@@ -44,21 +44,22 @@ def load(spec_file: SpecFile, out: Path, scripts: tuple[Script, Script] | None =
 
 
 def test_a_run_measures_what_the_servers_do(spec_file: SpecFile, tmp_path: Path) -> None:
-    result = load(spec_file, tmp_path / "run")
+    paced = echo_script(gap_ms=12), echo_script(bundle=3, gap_ms=18)
+    result = load(spec_file, tmp_path / "run", paced)
     assert result.failure is None
     assert not result.interrupted
     summary = result.summary
     baseline, speculative = summary["arms"]["baseline"], summary["arms"]["speculative"]
     assert baseline["requests"] == {"ok": 12, "failed": 0, "excluded": 2}
     assert speculative["requests"] == {"ok": 12, "failed": 0, "excluded": 2}
-    # first text after 5 ms, then 11 tokens in 44 ms, against 9 in 18 ms
-    assert baseline["time_per_output_token"]["mean"] == pytest.approx(0.004, rel=0.25)
-    assert speculative["time_per_output_token"]["mean"] == pytest.approx(0.002, rel=0.25)
+    # 11 tokens in 132 ms after the first, against 9 in 54 ms; a busy machine may delay, nothing may be early
+    assert 0.98 < baseline["time_per_output_token"]["mean"] / 0.012 < 1.4
+    assert 0.98 < speculative["time_per_output_token"]["mean"] / 0.006 < 1.4
     assert speculative["tokens_per_chunk"]["mean"] == 3.0
     assert summary["acceptance"]["mean_acceptance_length"] == 3.0
     assert summary["acceptance"]["source"] == "server"
     comparison = summary["comparison"]
-    assert comparison["speedup"]["request_latency"]["estimate"] == pytest.approx(49 / 23, rel=0.25)
+    assert comparison["speedup"]["request_latency"]["estimate"] == pytest.approx(137 / 59, rel=0.25)
     assert comparison["verdict_code"] == "FASTER"
     assert comparison["equality"] == {"identical": 12, "diverged": 0, "first_divergence": []}
     assert summary["client"]["loop_lag"]["count"] > 10
@@ -107,7 +108,8 @@ def test_sampling_uses_the_same_seed_in_both_arms(spec_file: SpecFile, tmp_path:
 
 
 def test_several_connections_keep_the_server_busy(spec_file: SpecFile, tmp_path: Path) -> None:
-    result = load(spec_file, tmp_path / "run", concurrency=(4,), requests=24, warmup=2)
+    slow = echo_script(gap_ms=15), echo_script(gap_ms=15)
+    result = load(spec_file, tmp_path / "run", slow, concurrency=(4,), requests=24, warmup=2)
     records = read_run(result.path).records
     assert {r.excluded for r in records} == {None, "warm-up", "fill"}
     for arm in ("baseline", "speculative"):
@@ -118,10 +120,10 @@ def test_several_connections_keep_the_server_busy(spec_file: SpecFile, tmp_path:
             sum(r.start_ns <= (one.start_ns + one.end_ns) / 2 <= r.end_ns for r in everything if r.block == one.block)
             for one in counted
         ]
-        assert sum(running) / len(running) > 3.3, "measured requests meet the full concurrency"
+        assert sum(running) / len(running) > 3.2, "measured requests meet the full concurrency"
     level = result.summary["arms"]["baseline"]["by_concurrency"]["4"]
-    # 12 tokens in 49 ms on each of 4 connections
-    assert level["output_tokens_per_second"]["total"] == pytest.approx(4 * 12 / 0.049, rel=0.3)
+    # 12 tokens in 170 ms on each of 4 connections; a busy machine may make it slower, never faster
+    assert 0.6 < level["output_tokens_per_second"]["total"] / (4 * 12 / 0.170) < 1.05
 
 
 def test_only_one_arm_is_under_load_at_a_time(spec_file: SpecFile, tmp_path: Path) -> None:

@@ -85,6 +85,18 @@ def test_headline_and_tiles_are_there(page: Page, sample: ReportData) -> None:
     assert f"{identical} of {identical + diverged}" in page.words
 
 
+def test_tiles_show_times_of_the_lowest_level_and_not_pooled_medians(page: Page, sample: ReportData) -> None:
+    tiles = page.all("li", class_="tile")
+    tile = next(element for element in tiles if "Request latency" in element.text)
+    level = min(sample.by_level)
+    speedup = sample.by_level[level].speedup("request_latency")
+    assert speedup is not None
+    assert speedup.text.replace("\xa0", " ") in tile.text.replace("\xa0", " ")
+    keys = {element.attributes["data-key"] for element in page.all("data")}
+    assert f"arms.baseline.by_concurrency.{level}.request_latency.p50" in keys
+    assert f"Times and rates are those of concurrency {level}" in page.words
+
+
 def test_the_embedded_summary_is_the_summary(page: Page, sample: ReportData) -> None:
     assert json.loads(page.one("script", id="report-summary").text) == json.loads(json.dumps(sample.summary))
 

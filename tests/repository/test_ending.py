@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import gguf
 import pytest
 
 from tests.builders import tiny_checkpoint
@@ -24,6 +25,19 @@ def test_the_union_in_order_generation_config_first(tmp_path: Path) -> None:
     write(tmp_path, "tokenizer_config.json", {"eos_token": {"content": "<|eot|>"}})
     write(tmp_path, "tokenizer.json", {"added_tokens": [{"id": 128010, "content": "<|eot|>"}]})
     assert end_ids([tmp_path]) == (128001, 128009, 7, 128010)
+
+
+def test_a_gguf_names_the_end_of_a_turn_too(tmp_path: Path) -> None:
+    writer = gguf.GGUFWriter(str(tmp_path / "model.gguf"), "llama")
+    for size in (writer.add_block_count, writer.add_embedding_length, writer.add_head_count):
+        size(2)
+    writer.add_token_list(["a", "b", "<end>", "<turn>"])
+    writer.add_eos_token_id(2)
+    writer.add_eot_token_id(3)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.close()
+    assert end_ids([tmp_path]) == (2, 3)
 
 
 def test_an_engine_and_its_checkpoint_together(tmp_path: Path) -> None:

@@ -156,3 +156,25 @@ def test_paths_belong_to_the_spec_files_folder(tmp_path: Path, monkeypatch: pyte
     assert spec_file.engines("draft") == tmp_path / "sub" / "engines" / "pair" / "draft"
     assert spec_file.repository("baseline") == tmp_path / "sub" / "model_repo" / "pair" / "baseline"
     assert spec_file.runs == tmp_path / "sub" / "runs" / "pair"
+
+
+BOMB = "a0: &a0 [x]\n" + "".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]\n" for i in range(1, 9))
+
+
+@pytest.mark.parametrize("text", [BOMB, "a: &a [*a]", "a: " + "[" * 5000 + "]" * 5000], ids=["bomb", "loop", "deep"])
+def test_text_that_would_expand_without_end_is_refused_at_once(text: str) -> None:
+    assert "line" in problems_of(text)[""].message
+
+
+@pytest.mark.parametrize(
+    "line", ["x: 2026-99-99", "2026-01-01: x", "? !!binary aGk=\n: x", f"speculation: {{draft_length: {'9' * 5000}}}"]
+)
+def test_a_value_that_python_cannot_hold_is_a_mistake(line: str) -> None:
+    assert "cannot be read" in problems_of(f"{GOOD}{line}\n")[""].message
+
+
+@pytest.mark.parametrize("path", [r'"a\0b"', r'"\ud800"', "~nobody-of-this-name/x"])
+def test_a_checkpoint_that_cannot_be_a_path_is_a_mistake(path: str) -> None:
+    found = problems_of(GOOD.replace("./a", path).replace("./b", path))
+    assert "is not a path" in found["target.checkpoint"].message
+    assert "is not a path" in found["draft.checkpoint"].message

@@ -12,12 +12,14 @@ import pytest
 import torch
 
 from tests.torch_runtime.engines import Collected, collect, engine_folder, open_engine, reference, reference_greedy
+from trtspec.torch_runtime import sequence
 from trtspec.torch_runtime.attention import PackedBatch
 from trtspec.torch_runtime.config import EngineConfig
 from trtspec.torch_runtime.engine import Engine
 from trtspec.torch_runtime.errors import RequestRefused
-from trtspec.torch_runtime.kv import KVShape
+from trtspec.torch_runtime.kv import KVShape, SequenceKV
 from trtspec.torch_runtime.request import GenerationRequest, Sampling
+from trtspec.torch_runtime.sampling import choose_tokens
 
 PROMPT = tuple((37 * index + 11) % 300 for index in range(40))
 
@@ -258,6 +260,45 @@ def test_a_listener_that_raises_ends_its_request_only(slow: Engine) -> None:
     slow.submit(GenerationRequest((5,), 50), gone)
     assert collect(slow, GenerationRequest((6,), 3)).tokens == [1, 1, 1]
     assert len(calls) == 1
+
+
+def test_an_end_id_outside_the_vocabulary_never_comes(slow: Engine) -> None:
+    assert collect(slow, GenerationRequest((5,), 3, end_id=4711, min_tokens=2)).tokens == [1, 1, 1]
+
+
+def test_a_request_whose_choice_fails_ends_alone(slow: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    def choose(logits: torch.Tensor, request: GenerationRequest, context: list[int], generated: int) -> list[int]:
+        if request.prompt == (5,):
+            raise IndexError("index out of range")
+        return choose_tokens(logits, request, context, generated)
+
+    monkeypatch.setattr(sequence, "choose_tokens", choose)
+    failed = collect(slow, GenerationRequest((5,), 2))
+    assert failed.last.error is not None
+    assert failed.last.error.code == "engine_failed"
+    assert collect(slow, GenerationRequest((6,), 2)).tokens == [1, 1]
+
+
+def test_no_memory_for_one_request_ends_it_alone(slow: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_kv: SequenceKV, _capacity: int) -> torch.Tensor:
+        raise RuntimeError("not enough memory")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SequenceKV, "_zeros", full)
+        failed = collect(slow, GenerationRequest((5,), 2))
+    assert failed.last.error is not None
+    assert "not enough memory" in failed.last.error.message
+    assert collect(slow, GenerationRequest((6,), 2)).tokens == [1, 1]
+
+
+def test_a_client_that_cannot_be_asked_is_gone(slow: Engine) -> None:
+    def gone() -> bool:
+        raise ConnectionError
+
+    error = collect(slow, GenerationRequest((5,), 50), gone).last.error
+    assert error is not None
+    assert error.code == "cancelled"
+    assert collect(slow, GenerationRequest((6,), 2)).tokens == [1, 1]
 
 
 def test_a_long_prompt_does_not_hold_up_an_answer(slow: Engine) -> None:

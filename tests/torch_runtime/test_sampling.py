@@ -49,12 +49,14 @@ def test_greedy_forms() -> None:
         Sampling(temperature=0.0, seed=5),
         Sampling(temperature=3.0, top_k=1),
         Sampling(top_p=0.0),
+        Sampling(temperature=1.0, top_p=0.0),
     ):
         assert set(draws(sampling, 20)) == {4}
 
 
 def test_top_k_without_temperature_samples() -> None:
     assert len(set(draws(Sampling(top_k=3, seed=2)))) == 3
+    assert len(set(draws(Sampling(top_k=3, top_p=0.0, seed=2)))) == 3
 
 
 def test_penalties_by_their_formulas() -> None:

@@ -103,6 +103,15 @@ def test_streamed_answer_is_the_new_tokens_only() -> None:
     assert all("acceptance_rate" not in outputs for outputs in sent if outputs)
 
 
+def test_logits_of_a_half_precision_model_are_sent_as_float32() -> None:
+    answer = Answer(LeafRequest(GenerationRequest((5,), 1)))
+    logits = torch.tensor([[0.5, 1.5]], dtype=torch.bfloat16)
+    outputs = answer.take(Update((1,), Stats(1, 1), "length", logits=logits))
+    assert outputs is not None
+    assert outputs["generation_logits"].dtype == np.float32
+    assert outputs["generation_logits"].tolist() == [[[[0.5, 1.5]]]]
+
+
 def test_error_line() -> None:
     assert error_line(RequestFailed("too\nlong", code="prompt_too_long")) == "prompt_too_long: too long"
     assert error_line(ValueError("odd")) == "internal: odd"

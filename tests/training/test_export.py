@@ -5,6 +5,7 @@ from pathlib import Path
 import torch
 
 from tests.training.toys import VOCABULARY, counting_answer, tiny_model, tokenizer_files
+from trtspec.checkpoints.draft_vocabulary import read_draft_vocabulary
 from trtspec.files import read_json
 from trtspec.training.data import Vocabulary
 from trtspec.training.export import export_draft, whole_vocabulary
@@ -32,10 +33,11 @@ def test_an_exported_draft_loads_in_transformers(tmp_path: Path) -> None:
     tokenizer_files(target, [f"w{i}" for i in range(VOCABULARY - 3)])
     ids = torch.arange(20)[None]
     before = draft(ids).logits
-    export_draft(draft, target, out, "# Read me\n")
+    export_draft(draft, target, out, "# Read me\n", [7, 3])
     loaded = AutoModelForCausalLM.from_pretrained(str(out), dtype=torch.float32)
     torch.testing.assert_close(loaded(ids).logits, before, rtol=0.02, atol=0.02)
     assert (out / "tokenizer.json").read_bytes() == (target / "tokenizer.json").read_bytes()
     assert (out / "README.md").read_text() == "# Read me\n"
     assert read_json(out / "config.json")["dtype"] == "float16"
+    assert read_draft_vocabulary(out, VOCABULARY) == [3, 7]
     assert read_json(out / "generation_config.json")["eos_token_id"] == 2

@@ -51,3 +51,13 @@ def test_outputs_absent_is_none_and_wrong_size_is_an_error() -> None:
     assert outputs.text("missing") == ""
     with pytest.raises(RequestFailed, match="broken"):
         outputs.numbers("broken")
+
+
+@pytest.mark.parametrize(
+    ("datatype", "value"),
+    [("INT32", 2**31), ("UINT64", 2**64), ("UINT64", -1), ("FP32", 1e300), ("BYTES", "a\udcff")],
+)
+def test_a_value_that_its_type_cannot_hold_is_a_request_that_failed(datatype: str, value: object) -> None:
+    with pytest.raises(RequestFailed, match=r"^limit ") as caught:
+        add_input(pb.ModelInferRequest(), "limit", datatype, [value])
+    assert caught.value.code == "invalid_request"

@@ -16,6 +16,7 @@ from trtspec.building.plan import EnginePlan
 from trtspec.building.pretrained import pretrained_config
 from trtspec.building.weights import Written, stored_dtype, write_weights
 from trtspec.checkpoints.config import parse_config
+from trtspec.checkpoints.draft_vocabulary import DRAFT_VOCABULARY
 from trtspec.errors import BuildError
 from trtspec.files import is_partial, read_json, write_json
 from trtspec.progress import Reporter
@@ -93,8 +94,8 @@ def _write_configs(plan: EnginePlan, work: Path, hf_config: dict[str, Any]) -> N
 def _copy_small_files(plan: EnginePlan, work: Path) -> None:
     names = [path.name for path in plan.folder.iterdir()]
     tokenizer = tokenizer_files(names)
-    for name in [*tokenizer, "generation_config.json"]:
-        if name in names:
+    for name in [*tokenizer, "generation_config.json", DRAFT_VOCABULARY]:
+        if name in names and (name != DRAFT_VOCABULARY or name in plan.hashes):
             shutil.copyfile(plan.folder / name, work / name)
     for name in plan.hashes:
         if name.endswith(".py"):

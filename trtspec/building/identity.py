@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from trtspec.checkpoints.draft_vocabulary import DRAFT_VOCABULARY
 from trtspec.checkpoints.reading import child_names
 from trtspec.checkpoints.weights import INDEX, find_weights
 from trtspec.files import read_json, write_json
@@ -28,13 +29,17 @@ def tokenizer_files(names: Iterable[str]) -> list[str]:
     return [name for name in TOKENIZER_FILES if name in present]
 
 
-def checkpoint_files(folder: Path, *, code: bool = False) -> list[str]:
-    """Names of the files that decide what an engine of this checkpoint is; with `code` its Python files too."""
+def checkpoint_files(folder: Path, *, code: bool = False, draft: bool = False) -> list[str]:
+    """Names of the files that decide what an engine of this checkpoint is.
+
+    With `code` its Python files too, for a `draft` the list of ids that it may propose.
+    """
     names = child_names(folder)
     weights = find_weights(folder, names)
     single = [name for name in _MODEL_FILES if name in names and not (name == INDEX and weights.index is None)]
     python = sorted(name for name in names if code and name.endswith(".py"))
-    return [*single, *weights.files, *tokenizer_files(names), *python]
+    vocabulary = [DRAFT_VOCABULARY] if draft and DRAFT_VOCABULARY in names else []
+    return [*single, *weights.files, *tokenizer_files(names), *vocabulary, *python]
 
 
 class HashMemory:

@@ -11,6 +11,7 @@ from trtspec.building.identity import HashMemory, checkpoint_files
 from trtspec.building.limits import Limits, engine_limits
 from trtspec.building.weights import output_size
 from trtspec.checkpoints.checkpoint import Checkpoint, read_checkpoint
+from trtspec.checkpoints.draft_vocabulary import read_draft_vocabulary
 from trtspec.errors import BuildError
 from trtspec.progress import Reporter
 from trtspec.provenance import package_versions, text_key
@@ -56,7 +57,10 @@ def plan_engine(spec_file: SpecFile, role: Role, reporter: Reporter) -> EnginePl
     _refuse_quantized(checkpoint)
     limits = engine_limits(spec_file, role)
     memory = HashMemory(spec_file.root / "engines" / ".checkpoints.json")
-    hashes = memory.hashes(folder, checkpoint_files(folder, code=source.trust_remote_code), reporter)
+    if role == "draft" and checkpoint.vocab_size is not None:
+        read_draft_vocabulary(folder, checkpoint.vocab_size)
+    names = checkpoint_files(folder, code=source.trust_remote_code, draft=role == "draft")
+    hashes = memory.hashes(folder, names, reporter)
     weights_key = _weights_key(checkpoint, source, hashes)
     others = [f"{name}={digest}" for name, digest in sorted(hashes.items())]
     options = [f"{name}={value}" for name, value in limits.document().items()]

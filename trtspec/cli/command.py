@@ -2,22 +2,47 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 from collections.abc import Callable
 from functools import wraps
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 from rich.markup import escape
 
-from trtspec.cli.failures import INTERRUPTED, exit_code, show_error
+from trtspec.cli.failures import INTERRUPTED, exit_code, show_error, show_json_failure
 from trtspec.cli.output import Sink
 from trtspec.errors import TrtspecError
 
 __all__ = ["command", "examples", "spec_argument"]
 
+_SYSTEM_FIXES = {
+    errno.ENOSPC: "free some space on that disk",
+    errno.EDQUOT: "free some space: the quota is used up",
+    errno.EACCES: "make it readable and writable for this user",
+    errno.EPERM: "make it readable and writable for this user",
+    errno.EROFS: "use a folder on a disk that can be written",
+}
+
 Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class _Command(click.Command):
+    """Answers a command line that cannot be parsed in JSON when that was asked for."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        wants_json = "--output=json" in args or ("--output", "json") in pairwise(args)
+        try:
+            return super().make_context(info_name, args, parent, **extra)
+        except click.ClickException as error:
+            if wants_json:
+                _show_usage_json(error)
+            raise
 
 
 def examples(*lines: str) -> str:
@@ -54,7 +79,7 @@ def command(*, epilog: str) -> Callable[[Callable[..., int | None]], click.Comma
         ]  # fmt: skip
         for option in options:
             run = option(run)
-        return click.command(epilog=epilog)(run)
+        return click.command(cls=_Command, epilog=epilog)(run)
 
     return decorate
 
@@ -62,21 +87,47 @@ def command(*, epilog: str) -> Callable[[Callable[..., int | None]], click.Comma
 def _guarded(call: Callable[[], int | None], sink: Sink, *, debug: bool) -> int:
     try:
         return call() or 0
-    except TrtspecError as error:
-        if debug:
-            sink.err.print_exception()
-        show_error(error, sink)
-        return exit_code(error)
     except KeyboardInterrupt:
+        if sink.mode == "json":
+            show_json_failure("Interrupted", "interrupted", INTERRUPTED)
         sink.err.print("[bold]interrupted[/]")
         return INTERRUPTED
-    except click.ClickException:
+    except click.ClickException as error:
+        if sink.mode == "json":
+            _show_usage_json(error)
         raise
     except BrokenPipeError:
         return 1
     except Exception as error:
-        if debug:
+        known = error if isinstance(error, TrtspecError) else _of_the_system(error)
+        if debug and known is None:
             raise
-        sink.err.print(f"[bold red]unexpected error:[/] {escape(f'{type(error).__name__}: {error}')}")
-        sink.err.print("[bold]next:[/] run the same command with --debug and report what it prints")
-        return 1
+        if debug:
+            sink.err.print_exception()
+        return _unexpected(error, sink) if known is None else _expected(known, sink)
+
+
+def _of_the_system(error: Exception) -> TrtspecError | None:
+    """A full disk, a folder that may not be written: the system's word is the message."""
+    if not isinstance(error, OSError) or error.strerror is None:
+        return None
+    files = [str(name) for name in (error.filename, error.filename2) if name is not None]
+    return TrtspecError(error.strerror, where=" → ".join(files) or None, fix=_SYSTEM_FIXES.get(error.errno or 0))
+
+
+def _expected(error: TrtspecError, sink: Sink) -> int:
+    show_error(error, sink)
+    return exit_code(error)
+
+
+def _unexpected(error: Exception, sink: Sink) -> int:
+    fix = "run the same command with --debug and report what it prints"
+    if sink.mode == "json":
+        show_json_failure(type(error).__name__, str(error), 1, fix=fix)
+    sink.err.print(f"[bold red]unexpected error:[/] {escape(f'{type(error).__name__}: {error}')}")
+    sink.err.print(f"[bold]next:[/] {fix}")
+    return 1
+
+
+def _show_usage_json(error: click.ClickException) -> None:
+    show_json_failure(type(error).__name__, error.format_message(), error.exit_code)

@@ -11,7 +11,7 @@ from rich.markup import escape
 from trtspec import errors
 from trtspec.cli.output import Sink
 
-__all__ = ["EXIT_CODES", "INTERRUPTED", "exit_code", "show_error"]
+__all__ = ["EXIT_CODES", "INTERRUPTED", "exit_code", "show_error", "show_json_failure"]
 
 INTERRUPTED = 130
 
@@ -43,6 +43,12 @@ def show_error(error: errors.TrtspecError, sink: Sink) -> None:
         sink.err.print(f"  {escape(line)}")
     if error.fix:
         sink.err.print(f"[bold]next:[/] {escape(error.fix)}")
+
+
+def show_json_failure(kind: str, message: str, code: int, *, fix: str | None = None) -> None:
+    """The JSON document of a failure that is no TrtspecError, in the same form."""
+    error = {"type": kind, "message": message, "where": None, "fix": fix, "exit_code": code}
+    click.echo(json.dumps({"schema": 1, "error": error}, indent=2, ensure_ascii=False))
 
 
 def _details(error: errors.TrtspecError) -> list[str]:

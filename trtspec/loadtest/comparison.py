@@ -32,8 +32,8 @@ def compare(evidence: Evidence, examined: Iterable[Mapping[str, Any]] = (), *, s
     pairs = evidence.pairs
     others = _Others(evidence)
     levels = [Level(c, _headline(members, seed)) for c, members in _by(pairs, lambda pair: pair.concurrency)]
-    at, why = break_even(levels)
     reason = withheld(evidence)
+    at, why = (None, f"no verdict: {reason}") if reason else break_even(levels)
     return {
         "speedup": _speedups(pairs, others, evidence, seed),
         "headline": HEADLINE,

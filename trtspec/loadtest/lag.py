@@ -21,15 +21,14 @@ class SelfCheck:
     def __init__(self) -> None:
         self._lags: list[float] = []
         self._task: asyncio.Task[None] | None = None
-        self._wall = self._cpu = 0.0
+        self._started = self._started_cpu = 0.0
 
     async def __aenter__(self) -> SelfCheck:  # noqa: PYI034 - not meant to be derived from
-        self._wall, self._cpu = time.perf_counter(), time.process_time()
+        self._started, self._started_cpu = time.perf_counter(), time.process_time()
         self._task = asyncio.create_task(self._tick())
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self._wall, self._cpu = time.perf_counter() - self._wall, time.process_time() - self._cpu
         if self._task is not None:
             self._task.cancel()
             with suppress(asyncio.CancelledError):
@@ -42,11 +41,12 @@ class SelfCheck:
             self._lags.append(max(0.0, time.perf_counter() - due))
 
     def result(self) -> dict[str, Any]:
-        """Seconds of lag (p50, p99, max), the share of one CPU that the generator used, and the machine's CPUs."""
+        """Up to now: seconds of lag, the share of one CPU that the generator used, and the machine's CPUs."""
+        wall, cpu = time.perf_counter() - self._started, time.process_time() - self._started_cpu
         ordered = sorted(self._lags)
         lag = {f"p{rank}": percentile(ordered, rank) for rank in (50, 99)} if ordered else {"p50": None, "p99": None}
         return {
             "loop_lag": {**lag, "max": ordered[-1] if ordered else None, "count": len(ordered), "unit": "s"},
-            "cpu_share": self._cpu / self._wall if self._wall > 0 else None,
+            "cpu_share": cpu / wall if wall > 0 else None,
             "cpus": os.cpu_count(),
         }

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any
 
 from trtspec.errors import RecordsError
 from trtspec.loadtest.fields import FieldError, Fields
+from trtspec.loadtest.timeline import Timeline, build_timeline
 from trtspec.spec.names import ARMS, Arm
 from trtspec.wire.messages import Counters
 
@@ -67,6 +69,11 @@ class Record:
     def ok(self) -> bool:
         """True when the whole answer arrived."""
         return self.error is None and not self.cancelled
+
+    @cached_property
+    def timeline(self) -> Timeline | None:
+        """When its texts arrived and with how many tokens; None when none did."""
+        return build_timeline(self)
 
     @property
     def text(self) -> str:

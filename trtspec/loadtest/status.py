@@ -45,6 +45,8 @@ class Tracker:
         """The status after this record."""
         place = record.arm, record.concurrency
         if record.excluded is None:
+            if not self._done:  # the time left is estimated without the servers' start and the warm-up
+                self._begin = self._clock() - (record.end_ns - record.start_ns) * 1e-9
             self._done += 1
             self._errors += record.error is not None
         self._tokens[place] = self._tokens.get(place, 0) + (output_tokens(record) or 0)

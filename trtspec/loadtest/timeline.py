@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from trtspec.loadtest.records import ChunkRecord, Record
+if TYPE_CHECKING:
+    from trtspec.loadtest.records import ChunkRecord, Record
 
-__all__ = ["Arrival", "Timeline", "output_tokens", "timeline"]
+__all__ = ["Arrival", "Timeline", "build_timeline", "output_tokens", "timeline"]
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,11 @@ class Timeline:
 
 
 def timeline(record: Record) -> Timeline | None:
+    """The timeline of a record, computed once; None when no text arrived."""
+    return record.timeline
+
+
+def build_timeline(record: Record) -> Timeline | None:
     """The timeline of a record; None when no text arrived."""
     # a recorder that kept no text still counted tokens
     keeps_text = any(chunk.text for chunk in record.chunks)

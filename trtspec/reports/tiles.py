@@ -8,8 +8,9 @@ from typing import Any
 
 from trtspec.reports.data import ReportData
 from trtspec.reports.formats import Cell, display_unit, number_text, percent_text, plain
+from trtspec.reports.reading import Part
 
-__all__ = ["Tile", "build_tiles"]
+__all__ = ["Tile", "build_tiles", "tile_level"]
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,15 @@ class Tile:
     arms: tuple[tuple[str, Cell], ...] = ()
     words: str = ""
     note: str = ""
+
+
+def tile_level(data: ReportData) -> int | None:
+    """The concurrency that times and rates are shown of: the lowest; None where there is only one.
+
+    A median over several levels may fall into different levels in the two arms and then contradicts the paired ratio.
+    """
+    levels = data.by_level
+    return min(levels) if len(levels) > 1 else None
 
 
 def build_tiles(data: ReportData) -> tuple[Tile, ...]:
@@ -62,15 +72,16 @@ def _no_acceptance(data: Mapping[str, Any]) -> str:
 
 def _rate(data: ReportData) -> Tile:
     tile = _latency(data, "output_tokens_per_second", "Output tokens/s per user, median")
-    totals = [data.whole.throughput(arm) for arm in data.arms]
+    totals = [_part(data).throughput(arm) for arm in data.arms]
     if not tile.arms or any(total is None for total in totals):
         return tile
     return replace(tile, note=f"all users together: {' to '.join(number_text(total or 0.0) for total in totals)}")
 
 
 def _latency(data: ReportData, name: str, label: str) -> Tile:
-    unit = display_unit(_unit(data, name), [data.whole.metric(arm, name).get("p50") for arm in data.arms])
-    cells = [(arm, data.whole.cell(arm, name, "p50", unit)) for arm in data.arms]
+    part = _part(data)
+    unit = display_unit(_unit(part, data, name), [part.metric(arm, name).get("p50") for arm in data.arms])
+    cells = [(arm, _at_level(part.cell(arm, name, "p50", unit), arm, data)) for arm in data.arms]
     if not any(cell.text != "–" for _, cell in cells):
         reason = next((cell.reason for _, cell in cells if cell.reason), "no request was sent")
         return Tile(label, words="not measured", note=reason)
@@ -79,12 +90,25 @@ def _latency(data: ReportData, name: str, label: str) -> Tile:
     return Tile(label, arms=arms, note=_ratio_note(data, name))
 
 
-def _unit(data: ReportData, name: str) -> str:
-    return next((str(row["unit"]) for arm in data.arms if (row := data.whole.metric(arm, name)).get("unit")), "s")
+def _part(data: ReportData) -> Part:
+    level = tile_level(data)
+    return data.whole if level is None else data.by_level[level]
+
+
+def _at_level(cell: Cell, arm: str, data: ReportData) -> Cell:
+    """The cell with the key of its level."""
+    level = tile_level(data)
+    if level is None or not cell.key:
+        return cell
+    return replace(cell, key=cell.key.replace(f"arms.{arm}.", f"arms.{arm}.by_concurrency.{level}.", 1))
+
+
+def _unit(part: Part, data: ReportData, name: str) -> str:
+    return next((str(row["unit"]) for arm in data.arms if (row := part.metric(arm, name)).get("unit")), "s")
 
 
 def _ratio_note(data: ReportData, name: str) -> str:
-    found = data.whole.speedup(name)
+    found = _part(data).speedup(name)
     return f"speed-up {found.text}" if found is not None else ""
 
 

@@ -17,11 +17,14 @@ from trtspec.reports.hero import Hero, build_hero
 from trtspec.reports.load_charts import break_even
 from trtspec.reports.metric_table import MetricBlock, metric_blocks
 from trtspec.reports.names import speedup_name
-from trtspec.reports.tiles import Tile, build_tiles
+from trtspec.reports.tiles import Tile, build_tiles, tile_level
 from trtspec.reports.warning_places import Warnings, sort_warnings
 
 __all__ = ["ProvenanceItem", "ReportView", "build_view"]
-_POOLED = "These numbers pool all concurrency levels; each level alone is under All metrics."
+_POOLED = (
+    "Times and rates are those of concurrency {level}; acceptance, errors and answers are of all levels. "
+    "Every level is under All metrics."
+)
 
 
 @dataclass(frozen=True)
@@ -68,7 +71,7 @@ def build_view(data: ReportData) -> ReportView:
         title=f"trtspec report: {data.name}",
         subtitle=_subtitle(data),
         hero=build_hero(data),
-        pooled=_POOLED if len(data.by_level) > 1 else "",
+        pooled=_pooled(data),
         tiles=build_tiles(data),
         warnings=sort_warnings(data.comparison),
         acceptance_lead=_acceptance_lead(data),
@@ -83,6 +86,11 @@ def build_view(data: ReportData) -> ReportView:
         prompts_note=note,
         provenance=provenance_items(data.provenance),
     )
+
+
+def _pooled(data: ReportData) -> str:
+    level = tile_level(data)
+    return "" if level is None else _POOLED.format(level=level)
 
 
 def _subtitle(data: ReportData) -> tuple[str, ...]:

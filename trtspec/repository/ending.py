@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from trtspec.checkpoints.reading import child_names
+from trtspec.checkpoints.weights import only_gguf
 from trtspec.errors import CheckpointError
 from trtspec.files import read_json
 
@@ -15,6 +17,8 @@ __all__ = ["end_ids"]
 
 def end_ids(folders: Sequence[Path]) -> tuple[int, ...]:
     """Union of the end ids in generation_config.json, config.json and the tokenizer of `folders`, in that order.
+
+    A folder whose configuration is that of a GGUF file gives what its metadata names (end of sequence, turn, message).
 
     The files often disagree (a chat model's generation config lists two or three, its config one); a model may emit
     any of them. Files that are not there are skipped; one that is no JSON is a CheckpointError.
@@ -32,6 +36,10 @@ def _generation_ids(folder: Path) -> Iterator[int]:
 
 def _config_ids(folder: Path) -> Iterator[int]:
     config = _document(folder / "config.json")
+    if not config and folder.is_dir() and (file := only_gguf(child_names(folder))):
+        from trtspec.checkpoints.gguf_file import gguf_config, read_gguf
+
+        yield from gguf_config(read_gguf(folder / file)).end_ids
     for part in (config, config.get("pretrained_config"), config.get("text_config")):
         if isinstance(part, Mapping):
             yield from _as_ids(part.get("eos_token_id"))

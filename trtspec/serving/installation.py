@@ -16,6 +16,7 @@ from pathlib import Path
 
 import trtspec
 from trtspec.errors import EnvironmentMissing, ServerError
+from trtspec.files import cache_dir
 from trtspec.provenance import text_key
 
 __all__ = ["Installation", "environment", "find_installation", "prepare_backends"]
@@ -68,7 +69,7 @@ def find_installation() -> Installation:
     package = Path(spec.origin).parent
     version = metadata.version("nvidia-pytriton")
     key = text_key([version, _python_version(), str(package), trtspec.__file__])
-    installation = Installation(package, version, _cache() / "triton" / key)
+    installation = Installation(package, version, cache_dir() / "triton" / key)
     _check(installation)
     return installation
 
@@ -92,17 +93,6 @@ def _check(installation: Installation) -> None:
 
 def _python_version() -> str:
     return f"{sys.version_info.major}.{sys.version_info.minor}"
-
-
-def _cache() -> Path:
-    """A folder of our own that can be written: TRTSPEC_CACHE, the user's cache, else one under the temporary folder."""
-    if given := os.environ.get("TRTSPEC_CACHE"):
-        return Path(given).expanduser().absolute()
-    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "trtspec"
-    existing = next(path for path in (base, *base.parents) if path.exists())
-    if os.access(existing, os.W_OK):
-        return base.absolute()
-    return Path(tempfile.gettempdir()) / f"trtspec-{os.getuid()}"
 
 
 def prepare_backends(installation: Installation) -> Path:

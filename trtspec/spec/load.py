@@ -18,6 +18,7 @@ from trtspec.spec.names import Arm, Role
 __all__ = ["SpecFile", "load_spec", "parse_spec", "spec_json_schema"]
 
 _INIT_HINT = "trtspec init"
+_MAX_DEPTH = 20
 
 
 @dataclass(frozen=True)
@@ -87,17 +88,32 @@ def parse_spec(text: str, where: str = "<spec>") -> Spec:
 
 def _parse_yaml(text: str, where: str) -> tuple[Any, dict[str, int]]:
     try:
+        _refuse_bombs(text, where)
         node = yaml.compose(text, Loader=yaml.SafeLoader)
         if not isinstance(node, yaml.MappingNode):
             raise SpecError(where, [Problem("", "a mapping of keys to values is expected")], fix=_INIT_HINT)
         lines: dict[str, int] = {}
         duplicates = _index_lines(node, "", lines)
-        data = yaml.safe_load(text)
+        data = json.loads(json.dumps(yaml.safe_load(text), default=str))
     except yaml.YAMLError as error:
         raise SpecError(where, [Problem("", _yaml_message(error))]) from None
+    except (TypeError, ValueError) as error:  # a key that is no text, a date that no calendar has, too many digits
+        raise SpecError(where, [Problem("", f"holds a value that cannot be read: {error}")]) from None
     if duplicates:
         raise SpecError(where, duplicates)
-    return json.loads(json.dumps(data, default=str)), lines
+    return data, lines
+
+
+def _refuse_bombs(text: str, where: str) -> None:
+    """SpecError for what a spec never needs: deep nesting, and aliases, which a few lines expand to gigabytes."""
+    depth = 0
+    for event in yaml.parse(text, Loader=yaml.SafeLoader):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        line = event.start_mark.line + 1 if event.start_mark else 1
+        if isinstance(event, yaml.AliasEvent):
+            raise SpecError(where, [Problem("", f"aliases (*{event.anchor}) are not read, line {line}")])
+        if depth > _MAX_DEPTH:
+            raise SpecError(where, [Problem("", f"is nested too deeply, line {line}")])
 
 
 def _yaml_message(error: yaml.YAMLError) -> str:

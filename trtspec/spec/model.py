@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from trtspec.spec.names import Runtime
 
@@ -26,6 +27,21 @@ Quantization = Literal["none", "fp8", "nvfp4", "int4_awq", "w4a8_awq", "int8_sq"
 KvCacheDType = Literal["auto", "fp8", "int8"]
 
 
+def _nameable(path: Path) -> Path:
+    """`path`, when a file system can hold a file of this name."""
+    try:
+        expanded = str(path.expanduser())
+        expanded.encode()
+    except (RuntimeError, UnicodeEncodeError) as error:  # ~nobody, half a surrogate pair
+        raise PydanticCustomError("path", "is not a path: {why}", {"why": str(error)}) from None
+    if "\0" in expanded:
+        raise PydanticCustomError("path", "is not a path: it holds a null character")
+    return path
+
+
+FilePath = Annotated[Path, AfterValidator(_nameable)]
+
+
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
 
@@ -33,7 +49,9 @@ class _Strict(BaseModel):
 class ModelSource(_Strict):
     """A checkpoint and the precision and parallelism it is built with."""
 
-    checkpoint: Path = Field(description="Hugging Face folder (safetensors, sharded or not, or one GGUF file inside)")
+    checkpoint: FilePath = Field(
+        description="Hugging Face folder (safetensors, sharded or not, or one GGUF file inside)"
+    )
     dtype: DType = Field("auto", description="computation type; auto: the checkpoint's own (torch on a CPU: float32)")
     quantization: Quantization = Field("none", description="weight quantization (runtime tensorrt_llm)")
     kv_cache_dtype: KvCacheDType = Field("auto", description="KV cache precision (runtime tensorrt_llm)")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from trtspec.torch_runtime.cache import PrefixCache
 from trtspec.torch_runtime.config import EngineConfig
 from trtspec.torch_runtime.errors import RequestRefused
 from trtspec.torch_runtime.kv import KVShape, SequenceKV
-from trtspec.torch_runtime.request import GenerationRequest, Listener
+from trtspec.torch_runtime.request import GenerationRequest, Listener, Stats, Update
 from trtspec.torch_runtime.sequence import Running
 
 __all__ = ["Counters", "Engine", "Model"]
@@ -122,16 +123,23 @@ class Engine:
         return True
 
     def _start(self, waiting: _Waiting) -> None:
-        if waiting.cancelled():
-            kv = SequenceKV(self._model.kv_shape)
-        else:
-            prompt = list(waiting.request.prompt)
-            kv = self._cache.take(prompt) or SequenceKV(self._model.kv_shape, len(prompt) + 64)
+        try:
+            kv = self._keys_and_values(waiting)
+        except Exception as error:  # noqa: BLE001 - no memory for one request: the others go on
+            with contextlib.suppress(Exception):
+                waiting.listener(Update((), Stats(len(waiting.request.prompt), 0), error=_failure(error)))
+            return
         self._running.append(Running(waiting.request, waiting.listener, waiting.cancelled, kv))
         self._count(requests=1, reused=kv.length)
 
+    def _keys_and_values(self, waiting: _Waiting) -> SequenceKV:
+        if _is_cancelled(waiting.cancelled):
+            return SequenceKV(self._model.kv_shape)
+        prompt = list(waiting.request.prompt)
+        return self._cache.take(prompt) or SequenceKV(self._model.kv_shape, len(prompt) + 64)
+
     def _drop_cancelled(self) -> None:
-        for running in [running for running in self._running if running.cancelled()]:
+        for running in [running for running in self._running if _is_cancelled(running.cancelled)]:
             self._retire(running)
             running.fail(RequestFailed("cancelled by the client", code="cancelled"))
 
@@ -168,7 +176,11 @@ class Engine:
         return chosen
 
     def _deliver(self, running: Running, logits: Tensor) -> None:
-        update = running.absorb(logits)
+        try:
+            update = running.absorb(logits)
+        except Exception as error:  # noqa: BLE001 - what one request asks for must not end the worker
+            self._fail_all([running], error)
+            return
         if update.final:
             self._retire(running)
         try:
@@ -184,7 +196,7 @@ class Engine:
     def _fail_all(self, failed: list[Running], error: Exception) -> None:
         for running in failed:
             self._running.remove(running)
-            running.fail(RequestFailed(f"the forward pass failed: {error}", code="engine_failed"))
+            running.fail(_failure(error))
 
     def _abandon(self) -> None:
         stopping = RequestFailed("the engine is shutting down", code="unavailable")
@@ -197,6 +209,18 @@ class Engine:
     def _count(self, **more: int) -> None:
         totals = {name: getattr(self._counters, name) + amount for name, amount in more.items()}
         self._counters = replace(self._counters, **totals)
+
+
+def _failure(error: Exception) -> RequestFailed:
+    return RequestFailed(f"the forward pass failed: {error}", code="engine_failed")
+
+
+def _is_cancelled(ask: Callable[[], bool]) -> bool:
+    """What `ask` says; a client that cannot be asked any more is gone."""
+    try:
+        return ask()
+    except Exception:  # noqa: BLE001 - see above
+        return True
 
 
 def check_request(request: GenerationRequest, config: EngineConfig, vocab_size: int) -> None:

@@ -16,10 +16,11 @@ from torch import Tensor
 from torch.nn.functional import silu
 
 from trtspec.torch_runtime.attention import PackedAttention, PackedBatch
+from trtspec.torch_runtime.head import output_head
 from trtspec.torch_runtime.kv import KVShape
 from trtspec.torch_runtime.linear import Linear, exact_rows, pack_linear
 
-__all__ = ["LeanModel", "lean_supports"]
+__all__ = ["LeanModel", "LeanOptions", "lean_supports"]
 
 _FAMILIES = frozenset({"llama", "mistral", "qwen2", "qwen3"})
 _STATIC_ROPE = frozenset({"default", "linear", "llama3", "yarn"})  # tables that do not depend on the length
@@ -49,10 +50,19 @@ class _Layer:
     window: int | None
 
 
+@dataclass(frozen=True)
+class LeanOptions:
+    """How to run the weights: longest sequence, equal bits for a row in any company, ids that a draft may propose."""
+
+    max_positions: int
+    exact_rows: bool = False
+    draft_vocabulary: Tensor | None = None
+
+
 class LeanModel:
     """Weights of a Llama-family checkpoint, ready for packed passes on a CPU in float32."""
 
-    def __init__(self, config: Any, weights: Mapping[str, Tensor], *, max_positions: int, exact: bool = False) -> None:
+    def __init__(self, config: Any, weights: Mapping[str, Tensor], options: LeanOptions) -> None:
         self._heads: int = config.num_attention_heads
         head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
         kv_heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
@@ -60,12 +70,12 @@ class LeanModel:
         self.vocab_size: int = config.vocab_size
         self._scale = head_dim**-0.5
         self._eps: float = config.rms_norm_eps
-        self._exact = exact
+        self._exact = options.exact_rows
         self._embedding = weights["model.embed_tokens.weight"]
-        self._rotation = _rotation_table(config, max_positions)
+        self._rotation = _rotation_table(config, options.max_positions)
         self._layers = [self._layer(config, weights, index) for index in range(config.num_hidden_layers)]
         self._norm = weights["model.norm.weight"].float()
-        self._head = pack_linear(weights.get("lm_head.weight", self._embedding))
+        self._head = output_head(weights.get("lm_head.weight", self._embedding), options.draft_vocabulary)
 
     def forward(self, batch: PackedBatch) -> Tensor:
         """Logits [n, vocab] of the wanted rows; the sequences of `batch` get the keys and values of this pass."""

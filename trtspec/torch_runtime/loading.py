@@ -7,10 +7,11 @@ from typing import Any
 
 import torch
 
+from trtspec.checkpoints.draft_vocabulary import read_draft_vocabulary
 from trtspec.torch_runtime.config import RuntimeOptions, read_engine_config
 from trtspec.torch_runtime.engine import Engine, Model
 from trtspec.torch_runtime.generic import GenericModel
-from trtspec.torch_runtime.llama import LeanModel, lean_supports
+from trtspec.torch_runtime.llama import LeanModel, LeanOptions, lean_supports
 
 __all__ = ["choose_device", "load_engine", "load_model"]
 
@@ -37,7 +38,10 @@ def load_model(folder: Path, options: RuntimeOptions) -> Model:
         str(network), local_files_only=True, trust_remote_code=config.trust_remote_code
     )
     if device.type == "cpu" and lean_supports(transformers_config):
-        return _lean(folder / "model.safetensors", transformers_config, config.max_seq_len, exact=options.exact_rows)
+        ids = read_draft_vocabulary(folder, transformers_config.vocab_size)
+        vocabulary = None if ids is None else torch.tensor(ids)
+        lean = LeanOptions(config.max_seq_len, options.exact_rows, vocabulary)
+        return _lean(folder / "model.safetensors", transformers_config, lean)
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     dtype = torch.float32 if device.type == "cpu" else getattr(torch, config.dtype)
     return GenericModel.load(network, dtype, device, trust_remote_code=config.trust_remote_code)
@@ -50,9 +54,9 @@ def choose_device(name: str) -> torch.device:
     return torch.device(name)
 
 
-def _lean(file: Path, config: Any, positions: int, *, exact: bool) -> LeanModel:
+def _lean(file: Path, config: Any, options: LeanOptions) -> LeanModel:
     from safetensors.torch import load_file
 
     with torch.inference_mode():
         weights = load_file(file)
-        return LeanModel(config, weights, max_positions=positions, exact=exact)
+        return LeanModel(config, weights, options)

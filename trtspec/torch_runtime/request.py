@@ -35,9 +35,13 @@ class Sampling:
 
     @property
     def greedy(self) -> bool:
-        """True when the most likely token is taken: no sampling parameter, temperature 0 or top_k 1."""
-        nothing = self.temperature is None and self.top_k == 0 and self.top_p in {0.0, 1.0}
-        return nothing or self.temperature == 0.0 or self.top_k == 1
+        """True when the most likely token is taken: no sampling parameter, temperature 0, top_k 1, or top_p 0 alone.
+
+        As in TensorRT-LLM, top_p 0 beside a top_k is no limit.
+        """
+        nothing = self.temperature is None and self.top_k == 0 and self.top_p == 1.0
+        empty_nucleus = self.top_k == 0 and self.top_p == 0.0
+        return nothing or empty_nucleus or self.temperature == 0.0 or self.top_k == 1
 
     @property
     def penalised(self) -> bool:

@@ -60,7 +60,8 @@ def _edit(row: Tensor, request: GenerationRequest, context: Sequence[int], gener
         head, last = word[:-1], word[-1]
         if len(head) == 0 or tuple(context[-len(head) :]) == head:
             row[last] = -torch.inf
-    if request.end_id is not None and request.end_id >= 0 and generated < request.min_tokens:
+    # an end id that the model does not have never comes
+    if request.end_id is not None and 0 <= request.end_id < len(row) and generated < request.min_tokens:
         row[request.end_id] = -torch.inf
     return row
 

@@ -141,7 +141,7 @@ class Answer:
 
     def take(self, update: Update) -> dict[str, Array] | None:
         """Output tensors to send now, or None: every update when streaming, all together at the end otherwise."""
-        logits = [] if update.logits is None else [update.logits.numpy()]
+        logits = [] if update.logits is None else [update.logits.float().cpu().numpy()]
         if self._request.streaming:
             return self._outputs(list(update.tokens), logits, update)
         self._tokens += update.tokens

@@ -98,7 +98,7 @@ def card(summary: Summary) -> str:
 
 
 def _table(measurements: Sequence[Measurement]) -> str:
-    categories = list(measurements[0].categories) if measurements else []
+    categories = list(dict.fromkeys(name for one in measurements for name in one.categories))
     head = ["prompts", "answers", "draft length", "mean length", "all", *categories]
     lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
     for one in measurements:

@@ -23,6 +23,7 @@ __all__ = ["Distillation", "distil"]
 
 GENERATION_SHARE = 0.65
 DRAFT_LENGTHS = (3, 4, 5)
+PROPOSED_TOKENS = 8192  # the most frequent ones; the others are seldom guessed, and their rows cost most of a pass
 
 Report = Callable[[str], None]
 
@@ -56,6 +57,7 @@ def distil(plan: Distillation, report: Report) -> Summary:
     left = 60 * plan.minutes - (generated - started)
     draft, facts = _train(plan, max(60.0, left), report)
     facts["generation_seconds"] = generated - started
+    frequent = facts.pop("frequent")
     measured = {"held-out prompts": facts.pop("held_out")}
     if plan.unseen:
         measured["load-test prompts"] = _unseen_answers(plan)
@@ -65,7 +67,7 @@ def distil(plan: Distillation, report: Report) -> Summary:
         measurements=_measure(draft, measured),
         **facts,
     )
-    _export(draft, plan, summary)
+    _export(draft, plan, summary, frequent)
     return summary
 
 
@@ -129,6 +131,7 @@ def _train(plan: Distillation, seconds: float, report: Report) -> tuple[LlamaFor
         "tokens": sum(len(answer.tokens) for answer in taught),
         "answers": len(taught),
         "vocabulary": len(vocabulary),
+        "frequent": vocabulary.ids[:PROPOSED_TOKENS].tolist(),
         "training_seconds": time.monotonic() - began,
         "best": best,
         "held_out": held_out,
@@ -196,7 +199,7 @@ def _measure(draft: LlamaForCausalLM, sets: Mapping[str, Sequence[Answer]]) -> l
     return measurements
 
 
-def _export(draft: LlamaForCausalLM, plan: Distillation, summary: Summary) -> None:
+def _export(draft: LlamaForCausalLM, plan: Distillation, summary: Summary, frequent: Sequence[int]) -> None:
     from trtspec.training.export import export_draft
 
-    export_draft(draft, plan.target, plan.out, card(summary))
+    export_draft(draft, plan.target, plan.out, card(summary), frequent)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
+from trtspec.checkpoints.draft_vocabulary import write_draft_vocabulary
 from trtspec.files import atomic_directory
 from trtspec.training.data import Vocabulary
 
@@ -50,9 +52,12 @@ def whole_vocabulary(
     return whole
 
 
-def export_draft(draft: LlamaForCausalLM, tokenizer_folder: Path, folder: Path, readme: str) -> None:
+def export_draft(
+    draft: LlamaForCausalLM, tokenizer_folder: Path, folder: Path, readme: str, frequent: Sequence[int] = ()
+) -> None:
     """Write the draft in float16 with the tokenizer's files, unchanged, and a README.
 
+    With ``frequent`` ids the engine computes scores for these tokens only (see ``torch_runtime.head``).
     An existing folder is replaced in one step.
     """
     from transformers import GenerationConfig
@@ -69,6 +74,8 @@ def export_draft(draft: LlamaForCausalLM, tokenizer_folder: Path, folder: Path, 
             if (tokenizer_folder / name).is_file():
                 shutil.copyfile(tokenizer_folder / name, work / name)
         (work / "README.md").write_text(readme, encoding="utf-8")
+        if frequent:
+            write_draft_vocabulary(work, frequent)
         for path in work.iterdir():
             path.chmod(0o644)
     network.float()

@@ -32,7 +32,7 @@ class TrainingSettings:
     With ``seconds`` the schedule ends after that time even if passes are left.
     """
 
-    epochs: int = 6
+    epochs: int = 8
     batch_tokens: int = 1024
     common: int = 3000
     rate: float = 2e-3
@@ -41,7 +41,7 @@ class TrainingSettings:
     soft: float = 0.5
     warmup: float = 0.03
     draft_length: int = 4
-    patience: int = 2
+    patience: int = 3
     evaluations_per_epoch: int = 1
     seconds: float | None = None
     seed: int = 0

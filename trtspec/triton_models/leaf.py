@@ -66,7 +66,12 @@ class TritonPythonModel:
             if update.error is not None:
                 _send_error(sender, update.error)
                 return
-            outputs = answer.take(update)
+            try:
+                outputs = answer.take(update)
+            except Exception as error:
+                self._running.pop(request_id, None)
+                _send_error(sender, error)
+                raise  # the engine then ends the request
             if outputs is not None:
                 self._send(sender, outputs, final=update.final)
 

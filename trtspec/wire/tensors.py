@@ -34,11 +34,21 @@ def unpack_strings(raw: bytes) -> list[str]:
 
 
 def add_input(message: Any, name: str, datatype: str, values: Sequence[Any]) -> None:
-    """Append a tensor of shape [1, len(values)] to a `ModelInferRequest`."""
+    """Append a tensor of shape [1, len(values)] to a `ModelInferRequest`; RequestFailed when a value does not fit."""
+    try:
+        raw = _packed(datatype, values)
+    except UnicodeEncodeError:
+        raise RequestFailed(f"{name} is not valid Unicode text", code="invalid_request") from None
+    except (struct.error, OverflowError):
+        given = ", ".join(str(value) for value in values)
+        raise RequestFailed(f"{name} {given} does not fit {datatype}", code="invalid_request") from None
     tensor = message.inputs.add(name=name, datatype=datatype)
     tensor.shape.extend([1, len(values)])
-    raw = pack_strings(values) if datatype == "BYTES" else struct.pack(f"<{len(values)}{_FORMATS[datatype]}", *values)
     message.raw_input_contents.append(raw)
+
+
+def _packed(datatype: str, values: Sequence[Any]) -> bytes:
+    return pack_strings(values) if datatype == "BYTES" else struct.pack(f"<{len(values)}{_FORMATS[datatype]}", *values)
 
 
 class Outputs:
