@@ -11,10 +11,15 @@ from typing import Protocol
 
 import psutil
 import pytest
+from hypothesis import settings
 
 from tests.serving.toy import ToyDeployment, build_toy
 from trtspec.errors import ServerNotReady
 from trtspec.serving import RunningServer, free_ports, repository_plan, start_server
+
+# time says nothing about a property, and a busy machine would fail one for being slow
+settings.register_profile("trtspec", deadline=None)
+settings.load_profile("trtspec")
 
 
 class ServeRepository(Protocol):

@@ -150,7 +150,7 @@ def test_the_live_line_tells_all() -> None:
     status = Status("speculative", 4, done=12, total=240, errors=2, tokens_per_second=41.7, acceptance_rate=0.614,
                     seconds_left=93)  # fmt: skip
     text = status_text(status)
-    for part in ("speculative ×4", "42 tokens/s", "acceptance 61%", "2 failed", "1 min 33 s left"):
+    for part in ("speculative ×4", "42 tokens/s", "acceptance so far 61%", "2 failed", "1 min 33 s left"):
         assert part in text
     bare = Status(
         "baseline", 1, done=1, total=2, errors=0, tokens_per_second=None, acceptance_rate=None, seconds_left=None

@@ -12,6 +12,7 @@ from tests.loadtest.fakes import MS, counters, line, record, write_lines
 from trtspec.errors import RecordsError
 from trtspec.loadtest.fields import FieldError
 from trtspec.loadtest.records import RecordWriter, parse_record, read_records, record_json
+from trtspec.loadtest.run_folder import read_run, summarise_run
 
 DESIGN_KEYS = {
     "arm", "prompt_id", "category", "concurrency", "scheduled_ns", "start_ns", "end_ns", "chunks", "error", "cancelled",
@@ -133,3 +134,30 @@ def test_any_value_anywhere_is_read_or_refused_in_words(value: object, key: str)
     # nothing but FieldError may come out
     with suppress(FieldError):
         parse_record(line(**{key: value}))
+
+
+@pytest.mark.parametrize("number", [2**63, -(2**64), 10**400, 1e300])
+@pytest.mark.parametrize("key", ["start_ns", "end_ns", "concurrency", "block"])
+def test_numbers_that_nothing_can_reckon_with_are_refused(key: str, number: float) -> None:
+    with pytest.raises(FieldError, match=key):
+        parse_record(line(**{key: number}))
+
+
+def test_text_that_cannot_be_written_is_refused() -> None:
+    with pytest.raises(FieldError, match="category"):
+        parse_record(line(category="half \ud800"))
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"start_ns": ' + "9" * 5000 + "}"], ids=["deep", "digits"])
+def test_json_that_python_refuses_is_a_broken_line(text: str) -> None:
+    with pytest.raises(FieldError, match="too"):
+        parse_record(text)
+
+
+@pytest.mark.parametrize("content", ["[]", "{", "[" * 100_000, '{"options": 5, "client": [], "servers": 3}'])
+@pytest.mark.parametrize("name", ["provenance.json", "measurement.json", "divergence.json"])
+def test_damaged_files_beside_the_records_are_told_and_left_out(tmp_path: Path, name: str, content: str) -> None:
+    write_lines(tmp_path / "requests.jsonl", [line()])
+    (tmp_path / name).write_text(content)
+    warnings = summarise_run(read_run(tmp_path))["comparison"]["warnings"]
+    assert any(name in warning for warning in warnings)

@@ -115,11 +115,17 @@ def test_a_broken_connection_is_a_failure() -> None:
     assert failure([Reply(1, "half", 2), Kill()]).code == "unavailable"
 
 
-def test_silence_ends_at_the_deadline() -> None:
+def test_silence_ends_at_the_deadline_and_cancels_on_the_server() -> None:
+    """Case I73."""
     start = time.perf_counter()
-    error = failure([Reply(1, "half", 2), Reply(5_000, "late", 3)], timeout=0.3)
-    assert error.code == "timeout"
-    assert time.perf_counter() - start < 2
+    with FakeTriton(lambda _: [Reply(1, "half", 2), Reply(5_000, "late", 3)]) as server:
+        with pytest.raises(RequestFailed) as caught:
+            collect(server.url, timeout=0.3)
+        assert caught.value.code == "timeout"
+        assert time.perf_counter() - start < 2
+        while not server.cancelled and time.perf_counter() - start < 5:
+            time.sleep(0.02)
+        assert server.cancelled == ["tensorrt_llm_bls"]
 
 
 def test_nobody_listens() -> None:
@@ -129,6 +135,8 @@ def test_nobody_listens() -> None:
 
 
 def test_closing_the_stream_cancels_the_call_on_the_server() -> None:
+    """Case I73."""
+
     async def leave_early(url: str) -> None:
         async with Connection(url) as connection:
             async with aclosing(connection.stream(REQUEST, timeout=10)) as chunks:

@@ -65,7 +65,7 @@ def status_text(status: Status) -> str:
     if status.tokens_per_second is not None:
         parts.append(f"{status.tokens_per_second:.0f} tokens/s")
     if status.acceptance_rate is not None:
-        parts.append(f"acceptance {status.acceptance_rate:.0%}")
+        parts.append(f"acceptance so far {status.acceptance_rate:.0%}")
     if status.errors:
         parts.append(f"[red]{status.errors} failed[/]")
     if status.seconds_left is not None:

@@ -70,7 +70,11 @@ def _arm_urls(_ctx: click.Context, _param: click.Parameter, values: tuple[str, .
 @click.option(
     "--timeout", type=click.FloatRange(min=0, min_open=True), help="Seconds until a request counts as failed."
 )
-@click.option("--out", type=click.Path(path_type=Path), help="Folder of this run. Default: a new one in runs/<name>/.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    help="Folder of this run. Default: a new one in runs/<name>/, where `trtspec report` looks.",
+)
 @click.option("--report/--no-report", default=True, show_default=True, help="Render report.html and CSV afterwards.")
 def command(sink: Sink, spec_path: Path, *, report: bool, **overrides: Any) -> int | None:
     """Measure speculation against the baseline: the same prompts in both arms, paired and interleaved.

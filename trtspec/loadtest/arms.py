@@ -39,6 +39,7 @@ def open_arms(
     if options.urls:
         yield {arm: ArmServer(options.urls[arm]) for arm in ARMS}
         return
+    reporter.note("starting both arms' servers")
     with ExitStack() as servers:
         yield {arm: _start(spec_file, arm, folder, reporter, servers) for arm in ARMS}
 

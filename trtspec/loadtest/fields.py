@@ -10,6 +10,7 @@ __all__ = ["FieldError", "Fields"]
 
 Choice = TypeVar("Choice", bound=str)
 _MISSING: Any = object()
+_LARGEST = 2**63 - 1
 
 
 class FieldError(ValueError):
@@ -30,6 +31,8 @@ class Fields:
             data = json.loads(line)
         except json.JSONDecodeError as error:
             raise FieldError(f"not valid JSON: {error.msg} (column {error.colno})") from None
+        except (ValueError, RecursionError):
+            raise FieldError("a number with too many digits, or too deep nesting") from None
         if not isinstance(data, dict):
             raise FieldError("a JSON object is expected")
         return cls(data)
@@ -56,6 +59,8 @@ class Fields:
         value = self._get(key, _MISSING if default is None else default)
         if not isinstance(value, str):
             raise self._wrong(key, "a string")
+        if any("\ud800" <= char <= "\udfff" for char in value):
+            raise self._wrong(key, "valid Unicode text")
         return value
 
     def optional_text(self, key: str) -> str | None:
@@ -73,8 +78,11 @@ class Fields:
     def integer(self, key: str) -> int:
         """A whole number (also written as 12.0)."""
         value = self._get(key)
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not float(value).is_integer():
+        whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+        if isinstance(value, bool) or not whole:
             raise self._wrong(key, "a whole number")
+        if abs(value) > _LARGEST:
+            raise self._wrong(key, "a number of 64 bits")
         return int(value)
 
     def optional_integer(self, key: str) -> int | None:
@@ -93,7 +101,7 @@ class Fields:
         value = self._get(key, None)
         if value is None:
             return None
-        if not isinstance(value, list) or not all(type(item) is int and item >= 0 for item in value):
+        if not isinstance(value, list) or not all(type(item) is int and 0 <= item <= _LARGEST for item in value):
             raise self._wrong(key, "a list of counts")
         return tuple(value)
 

@@ -15,6 +15,11 @@ from trtspec.loadtest.summary import summarise
 __all__ = ["Run", "RunFolder", "latest_run", "read_run", "summarise_run"]
 
 
+# what the files beside the records hold, as far as it is an object or a list of objects
+_OBJECTS = {"client", "engines", "machine", "options", "packages", "prompts", "spec"}
+_LISTS = {"divergences", "servers"}
+
+
 @dataclass(frozen=True)
 class RunFolder:
     """Where a run keeps what."""
@@ -81,10 +86,22 @@ def _optional(path: Path, warn: Callable[[str], None]) -> dict[str, Any]:
         return {}
     try:
         data = read_json(path)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         warn(f"{path}: cannot be read and was left out ({error})")
         return {}
-    return data if isinstance(data, dict) else {}
+    if not isinstance(data, dict):
+        warn(f"{path}: holds no JSON object and was left out")
+        return {}
+    misshapen = [key for key, value in data.items() if not _has_its_shape(key, value)]
+    if misshapen:
+        warn(f"{path}: {', '.join(misshapen)} cannot be used and was left out")
+    return {key: value for key, value in data.items() if key not in misshapen}
+
+
+def _has_its_shape(key: str, value: Any) -> bool:
+    if key in _LISTS:
+        return isinstance(value, list) and all(isinstance(item, dict) for item in value)
+    return key not in _OBJECTS or isinstance(value, dict)
 
 
 def summarise_run(run: Run) -> dict[str, Any]:

@@ -94,3 +94,6 @@ def _print_acceptance(console: Console, data: ReportData) -> None:
         filled = round(_BAR * value)
         bar = f"[cyan]{'━' * filled}[/]{' ' * (_BAR - filled)}"
         console.print(f"  {escape(name.ljust(width))}  {bar} {percent_text(value):>6}  {speedup}")
+    if known:
+        levels = " over all levels" if len(data.by_level) > 1 else ""
+        console.print(f"[dim]category: share of drafted tokens accepted · speed-up{levels}[/]")

@@ -44,7 +44,7 @@ def category_chart(data: ReportData) -> Chart:
     if whole is not None:
         rows = [(_ALL, whole), *rows]
     height = max(300, 110 + 38 * len(rows))
-    caption = f"Ratio of {metric_name(name).lower()}, baseline to speculative, with its interval."
+    caption = f"Ratio of {metric_name(name).lower()}, baseline to speculative; a bar is its interval."
     return Chart(
         "category", title, caption, {"": _forest(rows, height)}, table=_category_table(data, rows), height=height
     )

@@ -164,8 +164,12 @@ class RunningServer:
             f"{message} (log: {self.log})",
             log_tail=found.tail,
             cause=found.cause,
-            fix=found.fix or "look at the log; a slow machine may need a larger serving.ready_timeout",
+            fix=found.fix or (_RAN if self._stubs else _STARTING),
         )
+
+
+_STARTING = "look at the log; a slow machine may need a larger serving.ready_timeout"
+_RAN = "look at the log, and whether memory ran out; then start it again"
 
 
 def _join(host: str, port: int) -> str:
