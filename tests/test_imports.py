@@ -47,7 +47,7 @@ ALLOWED: dict[str, set[str]] = {
 THIRD_PARTY: dict[str, set[str]] = {
     "cli": {"click", "rich"},
     "reports": {"rich"},  # the console renderer
-    "spec": {"pydantic", "yaml"},
+    "spec": {"pydantic", "pydantic_core", "yaml"},
     "demo": {"yaml"},
     "speculation": {"numpy"},
     # these run in a server's model process or in a training job, never in a command

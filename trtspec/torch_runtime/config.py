@@ -30,7 +30,7 @@ class RuntimeOptions:
     """How to run an engine; nothing here changes what it computes beyond the last bits.
 
     device: "auto" (CUDA when there is one), "cpu", "cuda" or "cuda:1".
-    threads: CPU threads of a pass; None leaves PyTorch's choice (OMP_NUM_THREADS).
+    threads: CPU threads of a pass; None: OMP_NUM_THREADS, else half of the cores.
     cache_tokens: tokens of finished sequences whose keys and values are kept for reuse.
     exact_rows: a row gets the same bits whatever shares its pass (costs a one-row pass about a tenth).
     """

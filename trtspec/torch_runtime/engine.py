@@ -103,6 +103,7 @@ class Engine:
         self._worker.join()
 
     def _work(self) -> None:
+        torch.set_num_threads(torch.get_num_threads())  # the number of threads is a property of each thread
         with torch.inference_mode():
             while self._admit():
                 self._drop_cancelled()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +14,13 @@ from trtspec.torch_runtime.engine import Engine, Model
 from trtspec.torch_runtime.generic import GenericModel
 from trtspec.torch_runtime.llama import LeanModel, LeanOptions, lean_supports
 
-__all__ = ["choose_device", "load_engine", "load_model"]
+__all__ = ["choose_device", "cpu_threads", "load_engine", "load_model"]
 
 
 def load_engine(folder: Path, options: RuntimeOptions | None = None) -> Engine:
     """A running engine for the finished engine in `folder`."""
     chosen = options or RuntimeOptions()
-    if chosen.threads is not None:
-        torch.set_num_threads(chosen.threads)
+    torch.set_num_threads(cpu_threads(chosen.threads))
     config = read_engine_config(folder)
     model = load_model(folder, chosen)
     return Engine(model, config, cache_tokens=max(chosen.cache_tokens, config.max_seq_len))
@@ -45,6 +45,20 @@ def load_model(folder: Path, options: RuntimeOptions) -> Model:
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     dtype = torch.float32 if device.type == "cpu" else getattr(torch, config.dtype)
     return GenericModel.load(network, dtype, device, trust_remote_code=config.trust_remote_code)
+
+
+def cpu_threads(given: int | None) -> int:
+    """Threads of a pass: `given`, else OMP_NUM_THREADS, else half of this process's cores.
+
+    Target and draft are two processes on the same cores. A pass over few rows waits for memory, which more threads do
+    not make faster, and threads that share a core with another process's stall each other for whole time slices.
+    """
+    if given is not None:
+        return given
+    if os.environ.get("OMP_NUM_THREADS", "").isdigit():
+        return max(1, int(os.environ["OMP_NUM_THREADS"]))
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, cores // 2)
 
 
 def choose_device(name: str) -> torch.device:

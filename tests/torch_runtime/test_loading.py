@@ -1,0 +1,57 @@
+"""Options reach the engine."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.torch_runtime.engines import collect, engine_folder, open_engine
+from trtspec.errors import ArtefactMissing
+from trtspec.torch_runtime.config import RuntimeOptions, read_engine_config
+from trtspec.torch_runtime.loading import choose_device, cpu_threads
+from trtspec.torch_runtime.request import GenerationRequest
+
+
+def test_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    assert cpu_threads(None) == max(1, len(os.sched_getaffinity(0)) // 2)
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    assert cpu_threads(None) == 7
+    assert cpu_threads(3) == 3
+
+
+def test_parameters_of_a_triton_model() -> None:
+    assert RuntimeOptions.from_parameters({"gpt_model_path": "/e", "torch_threads": ""}) == RuntimeOptions()
+    given = {
+        "torch_threads": "2",
+        "torch_device": "cpu",
+        "torch_exact_rows": "true",
+        "max_tokens_in_paged_kv_cache": "99",
+    }
+    assert RuntimeOptions.from_parameters(given) == RuntimeOptions("cpu", 2, 99, exact_rows=True)
+
+
+def test_the_engine_runs_with_the_given_threads(tmp_path: Path) -> None:
+    before = torch.get_num_threads()
+    try:
+        engine = open_engine(engine_folder(tmp_path), RuntimeOptions(device="cpu", threads=1))
+        seen: list[int] = []
+        engine.submit(GenerationRequest((5,), 1), lambda _update: seen.append(torch.get_num_threads()))
+        collect(engine, GenerationRequest((5,), 1))
+        engine.close()
+    finally:
+        torch.set_num_threads(before)
+    assert seen == [1]
+
+
+def test_devices() -> None:
+    assert choose_device("cuda:1") == torch.device("cuda", 1)
+    assert choose_device("auto").type == ("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def test_a_folder_without_an_engine(tmp_path: Path) -> None:
+    with pytest.raises(ArtefactMissing, match="no engine"):
+        read_engine_config(tmp_path)
