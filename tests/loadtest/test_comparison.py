@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +11,7 @@ from tests.loadtest.fakes import MS, counters, make_pairs_of_records, record
 from trtspec.loadtest.bootstrap import Cost, Interval, speedup
 from trtspec.loadtest.equality import equality
 from trtspec.loadtest.pairing import make_pairs
-from trtspec.loadtest.records import ChunkRecord
+from trtspec.loadtest.records import ChunkRecord, Record
 from trtspec.loadtest.selection import group_records
 from trtspec.loadtest.summary import summarise
 from trtspec.loadtest.verdict import Level, break_even, level_code, overall_code, verdict_sentence
@@ -235,6 +236,20 @@ def test_repeated_prompts_are_told() -> None:
              for r in records]  # fmt: skip
     warnings = summarise([*records, *again])["comparison"]["warnings"]
     assert any("20 requests repeated a prompt" in text for text in warnings)
+
+
+def in_blocks(records: Sequence[Record], size: int) -> list[Record]:
+    """The same records in blocks of `size` pairs."""
+    return [replace(one, block=int(one.prompt_id.removeprefix("p")) // size) for one in records]
+
+
+def test_requests_that_ran_together_in_few_blocks_are_told() -> None:
+    many = in_blocks(make_pairs_of_records(20, concurrency=4), 4)
+    few = in_blocks(make_pairs_of_records(20, concurrency=8), 10)
+    alone = in_blocks(make_pairs_of_records(20), 10)
+    warnings = summarise([*many, *few, *alone])["comparison"]["warnings"]
+    assert [text for text in warnings if text.startswith("few blocks (2 at concurrency 8)")]
+    assert not [text for text in warnings if "at concurrency 4" in text or "at concurrency 1)" in text]
 
 
 def test_levels_and_categories_have_their_own_speed_ups() -> None:

@@ -82,6 +82,7 @@ def test_hero_places_everything_on_the_scale(sample: ReportData) -> None:
     [
         ("2 of the baseline arm's requests failed; they are in no latency", "general"),
         ("few pairs (12 at concurrency 1): intervals are rough below 20", "speed"),
+        ("few blocks (2 at concurrency 4): requests of a block ran together", "speed"),
         ("the counters of 3 requests contradict their acceptance histogram", "acceptance"),
         ("the baseline arm answers in one piece: time to first token and all chunk metrics are void", "metrics"),
         ("temperature 0.7: answers are samples, so arms may differ without a fault", "outputs"),

@@ -22,6 +22,8 @@ _LENGTHS = 0.05
 _ERROR_GAP = 0.02
 _ERROR_RATE = 0.10
 _FEW_PAIRS = 20
+# blocks of a concurrency above 1, below which an interval over pairs is said to be too narrow
+_FEW_BLOCKS = 5
 # change of the baseline between the halves of a level
 _DRIFT = 0.10
 # the client's own delay, as a share of the time per token it measures
@@ -77,6 +79,7 @@ def caveats(evidence: Evidence) -> list[str]:
         _one_piece,
         _lengths,
         _few_pairs,
+        _few_blocks,
         _repeats,
         _again_at_other_levels,
         _drift,
@@ -141,6 +144,19 @@ def _few_pairs(evidence: Evidence) -> list[str]:
     counts = {level: sum(pair.concurrency == level for pair in evidence.pairs) for level in levels}
     few = [f"{count} at concurrency {level}" for level, count in counts.items() if count < _FEW_PAIRS]
     return [f"few pairs ({', '.join(few)}): intervals are rough below {_FEW_PAIRS}"] if few else []
+
+
+def _few_blocks(evidence: Evidence) -> list[str]:
+    """Requests that ran together slow each other: their pairs are not independent, their blocks are."""
+    blocks: dict[int, set[int | None]] = {}
+    for pair in evidence.pairs:
+        if pair.concurrency > 1 and pair.baseline.block is not None:
+            blocks.setdefault(pair.concurrency, set()).add(pair.baseline.block)
+    few = [f"{len(of)} at concurrency {level}" for level, of in sorted(blocks.items()) if len(of) < _FEW_BLOCKS]
+    if not few:
+        return []
+    effect = "requests of a block ran together, so these intervals are rather too narrow"
+    return [f"few blocks ({', '.join(few)}): {effect}"]
 
 
 def _repeats(evidence: Evidence) -> list[str]:

@@ -12,7 +12,7 @@ __all__ = ["Warnings", "sort_warnings"]
 _PLACES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("general", ("failed", "interrupted", "stopped", "synthetic", "others used", "load generator", "left out")),
     ("metrics", ("in one piece",)),
-    ("speed", ("per token, not per request", "few pairs", "repeated a prompt")),
+    ("speed", ("per token, not per request", "few pairs", "few blocks", "repeated a prompt")),
     ("load", ("more than one concurrency", "not steady")),
     ("outputs", ("temperature",)),
     ("acceptance", ("acceptance", "counters")),
