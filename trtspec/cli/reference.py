@@ -32,13 +32,11 @@ Generated from the commands' own help by `scripts/make-docs`; a test fails when 
 def _help_block(title: str, command: click.Command, parent: click.Context | None) -> str:
     context = click.Context(
         command,
-        info_name=command.name if parent is None else title.removeprefix("trtspec "),
+        info_name=title.removeprefix("trtspec "),
         parent=parent,
         max_content_width=_WIDTH,
         terminal_width=_WIDTH,
     )
-    if parent is None:
-        context.info_name = "trtspec"
     return f"## {title}\n\n```text\n{command.get_help(context)}\n```\n"
 
 
