@@ -22,23 +22,27 @@ ALLOWED: dict[str, set[str]] = {
     **{name: set() for name in BASE},
     "spec": set(),
     "speculation": set(),
+    "hardware": set(),
+    "toolchain": {"spec"},
     # domain
     "checkpoints": {"spec"},
-    "rules": {"checkpoints", "spec"},
-    "building": {"checkpoints", "rules", "spec"},
+    "rules": {"checkpoints", "hardware", "spec", "toolchain"},
+    "building": {"checkpoints", "hardware", "rules", "spec", "toolchain"},
+    "planning": {"building", "checkpoints", "hardware", "loadtest", "rules", "spec", "toolchain"},
     "torch_runtime": {"checkpoints"},
     "triton_models": {"speculation", "torch_runtime"},
     "repository": {"building", "checkpoints", "rules", "spec", "speculation", "triton_models"},
     "wire": {"spec"},
     "serving": {"repository", "spec", "wire"},
     "loadtest": {"building", "checkpoints", "serving", "spec", "wire"},
-    "reports": {"loadtest", "spec", "wire"},
+    "reports": {"loadtest", "planning", "spec", "wire"},
+    "doctor": {"building", "hardware", "serving", "spec", "toolchain"},
     "training": {"checkpoints"},
     "demo": {"checkpoints", "spec"},
     # edge
     "cli": {
-        "building", "checkpoints", "demo", "loadtest", "reports", "repository", "rules", "serving", "spec", "training",
-        "wire",
+        "building", "checkpoints", "demo", "doctor", "hardware", "loadtest", "planning", "reports", "repository",
+        "rules", "serving", "spec", "toolchain", "training", "wire",
     },
     "__main__": {"cli"},
 }  # fmt: skip
@@ -49,6 +53,7 @@ THIRD_PARTY: dict[str, set[str]] = {
     "reports": {"rich"},  # the console renderer
     "spec": {"pydantic", "pydantic_core", "yaml"},
     "demo": {"yaml"},
+    "toolchain": {"packaging"},
     "speculation": {"numpy"},
     # these run in a server's model process or in a training job, never in a command
     "torch_runtime": {"numpy", "torch"},

@@ -38,8 +38,19 @@ class SpecFile:
         return self.spec.draft if role == "draft" else self.spec.target
 
     def checkpoint(self, role: Role) -> Path:
-        """Absolute checkpoint folder of a role."""
-        return self.root / self.source(role).checkpoint.expanduser()
+        """Absolute checkpoint folder of a role; SpecError when only an engine is given."""
+        given = self.source(role).checkpoint
+        if given is None:
+            section = "draft" if role == "draft" else "target"
+            message = "is needed for this step (configuration and tokenizer; its weights may be missing)"
+            raise SpecError(str(self.path), [Problem(f"{section}.checkpoint", message)])
+        return self.root / given.expanduser()
+
+    def given_engine(self, role: Role) -> Path | None:
+        """Absolute folder of an engine that the spec names instead of having it built; None: it is built."""
+        spec = self.spec
+        section = spec.baseline if role == "baseline" else self.source(role)
+        return None if section is None or section.engine is None else self.root / section.engine.expanduser()
 
     def engines(self, role: Role) -> Path:
         """Folder that holds the engines of a role, one sub-folder a key."""
@@ -144,7 +155,7 @@ def _problems(item: Any, lines: dict[str, int]) -> list[Problem]:
     if item["type"] == "value_error":
         # raised by the spec's own validators: one "path: message" a line
         parts = [line.partition(": ") for line in str(item["ctx"]["error"]).splitlines()]
-        return [_located(at, message, lines) for at, _, message in parts]
+        return [_located(".".join(filter(None, (path, at))), message, lines) for at, _, message in parts]
     if item["type"] == "extra_forbidden":
         return [_located(path, "unknown key", lines, _nearest(item["loc"]))]
     if item["type"] == "missing":

@@ -11,14 +11,18 @@ from pydantic_core import PydanticCustomError
 from trtspec.spec.names import Runtime
 
 __all__ = [
+    "BaselineEngine",
     "BuildOptions",
+    "Calibration",
     "DraftModel",
+    "Expectations",
     "Hardware",
     "LoadTestOptions",
     "ModelSource",
     "Serving",
     "Spec",
     "Speculation",
+    "TensorRTLLM",
 ]
 
 Port = Annotated[int, Field(ge=1, le=65535)]
@@ -46,21 +50,70 @@ class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
 
 
-class ModelSource(_Strict):
-    """A checkpoint and the precision and parallelism it is built with."""
+class Calibration(_Strict):
+    """Texts that a quantization is calibrated with (fp8, nvfp4, int4_awq, w4a8_awq, int8_sq)."""
 
-    checkpoint: FilePath = Field(
-        description="Hugging Face folder (safetensors, sharded or not, or one GGUF file inside)"
+    dataset: str | None = Field(
+        None, description="folder or hub name of a text dataset; default: the quantizer's own, fetched from the hub"
+    )
+    size: int = Field(512, ge=1, le=65536, description="texts")
+    max_seq_length: int = Field(512, ge=16, description="tokens of each text")
+    batch_size: int = Field(1, ge=1, le=512, description="texts at a time")
+
+
+class ModelSource(_Strict):
+    """A checkpoint and the precision and parallelism it is built with, or an engine that is there already."""
+
+    checkpoint: FilePath | None = Field(
+        None, description="Hugging Face folder (safetensors, sharded or not, or one GGUF file inside)"
+    )
+    engine: FilePath | None = Field(
+        None, description="engine folder built elsewhere, inspected and used as it is (runtime tensorrt_llm)"
     )
     dtype: DType = Field("auto", description="computation type; auto: the checkpoint's own (torch on a CPU: float32)")
     quantization: Quantization = Field("none", description="weight quantization (runtime tensorrt_llm)")
     kv_cache_dtype: KvCacheDType = Field("auto", description="KV cache precision (runtime tensorrt_llm)")
     tp: int = Field(1, ge=1, le=64, description="tensor parallel ranks (runtime tensorrt_llm)")
+    pp: int = Field(1, ge=1, le=64, description="pipeline parallel ranks (runtime tensorrt_llm)")
+    gpus: Annotated[list[Annotated[int, Field(ge=0, le=1023)]], Field(min_length=1)] | None = Field(
+        None, description="device numbers of its ranks, tp × pp of them; default: planned (runtime tensorrt_llm)"
+    )
     trust_remote_code: bool = Field(False, description="run Python code that the checkpoint folder carries")
+
+    @model_validator(mode="after")
+    def _has_a_source(self) -> ModelSource:
+        if self.checkpoint is None and self.engine is None:
+            raise ValueError("checkpoint: is required")
+        return self
+
+    @property
+    def world_size(self) -> int:
+        """Ranks of the engine: tp × pp."""
+        return self.tp * self.pp
 
 
 class DraftModel(ModelSource):
     """The smaller model that proposes tokens."""
+
+
+class BaselineEngine(_Strict):
+    """A baseline engine that is there already; by default it is built from target.checkpoint."""
+
+    engine: FilePath = Field(description="engine folder built without a speculative mode (runtime tensorrt_llm)")
+
+
+class TensorRTLLM(_Strict):
+    """Which TensorRT-LLM builds and runs the engines (runtime tensorrt_llm)."""
+
+    version: str | None = Field(
+        None, description="e.g. 1.2.1; default: the installed one, else the image's, else the newest supported"
+    )
+    image: str | None = Field(
+        None, description="container, e.g. nvcr.io/nvidia/tritonserver:26.04-trtllm-python-py3, or its tag alone"
+    )
+    examples: FilePath | None = Field(
+        None, description="folder with TensorRT-LLM's examples/ (converters); default: looked for in the usual places"
+    )
 
 
 class Speculation(_Strict):
@@ -88,6 +141,18 @@ class BuildOptions(_Strict):
         None, ge=16, description="prompt + output tokens; default: what both checkpoints support, at most 8192"
     )
     max_num_tokens: int = Field(2048, ge=16, description="tokens in one forward pass; longer prompts are split")
+    max_input_len: int | None = Field(
+        None, ge=1, description="longest prompt; default: max_seq_len - 1 (runtime tensorrt_llm)"
+    )
+    tokens_per_block: Literal[8, 16, 32, 64, 128] = Field(
+        32, description="tokens in a block of the KV cache (runtime tensorrt_llm)"
+    )
+    logits_dtype: Literal["auto", "float32", "float16"] = Field(
+        "auto", description="precision of the engine's logits; auto: float32 (runtime tensorrt_llm)"
+    )
+    extra_flags: dict[str, str | int | float | bool] = Field(
+        default={}, description="more trtllm-build flags, e.g. reduce_fusion: enable (runtime tensorrt_llm)"
+    )
 
 
 class Serving(_Strict):
@@ -103,8 +168,23 @@ class Serving(_Strict):
 class Hardware(_Strict):
     """The GPUs that the deployment will run on (used by planning, not by the torch runtime on a CPU)."""
 
-    gpu: str = Field(description="GPU model, e.g. H100-80GB-SXM")
-    count: int = Field(1, ge=1, le=1024)
+    gpu: str = Field(description="GPU model, e.g. H100-80GB-SXM; `trtspec plan --gpus` lists those that are known")
+    count: int = Field(1, ge=1, le=1024, description="GPUs in the machine")
+    memory_gib: float | None = Field(
+        None, gt=0, description="memory of one GPU where it is not the catalogue's (a MIG slice, a GPU not listed)"
+    )
+    price_per_hour: float | None = Field(None, ge=0, description="price of one GPU for one hour, any currency")
+
+
+class Expectations(_Strict):
+    """What `trtspec plan` may assume of the traffic; acceptance is measured or given here, never guessed."""
+
+    acceptance_rate: float | None = Field(
+        None, ge=0, le=1, description="share of drafted tokens that the target accepts, as a load test measured it"
+    )
+    prompt_tokens: int = Field(1024, ge=1, description="tokens of a typical prompt")
+    output_tokens: int = Field(256, ge=1, description="tokens of a typical answer")
+    requests_per_second: float | None = Field(None, gt=0, description="load to size the fleet for")
 
 
 class LoadTestOptions(_Strict):
@@ -137,18 +217,42 @@ class Spec(_Strict):
     runtime: Runtime = Field("torch", description="torch runs anywhere; tensorrt_llm needs NVIDIA GPUs")
     target: ModelSource
     draft: DraftModel
+    baseline: BaselineEngine | None = None
     speculation: Speculation = Speculation.model_construct()
     build: BuildOptions = BuildOptions.model_construct()
     serving: Serving = Serving.model_construct()
     hardware: Hardware | None = None
+    tensorrt_llm: TensorRTLLM = TensorRTLLM.model_construct()
+    calibration: Calibration = Calibration.model_construct()
+    expectations: Expectations = Expectations.model_construct()
     loadtest: LoadTestOptions = LoadTestOptions.model_construct()
 
     @model_validator(mode="after")
     def _fits_together(self) -> Spec:
-        problems = [*_draft_length_problems(self), *_runtime_problems(self), *_port_problems(self)]
+        problems = [
+            *_source_problems(self),
+            *_draft_length_problems(self),
+            *_runtime_problems(self),
+            *_port_problems(self),
+        ]
         if problems:
             raise ValueError("\n".join(problems))
         return self
+
+
+def _source_problems(spec: Spec) -> list[str]:
+    problems = []
+    for role, source in (("target", spec.target), ("draft", spec.draft)):
+        if source.gpus is not None and len(source.gpus) != source.world_size:
+            problems.append(f"{role}.gpus: {len(source.gpus)} given, tp × pp is {source.world_size}")
+        elif source.gpus is not None and len(set(source.gpus)) != len(source.gpus):
+            problems.append(f"{role}.gpus: one GPU is given twice; each rank needs its own")
+    build = spec.build
+    if build.max_input_len is not None and build.max_seq_len is not None and build.max_input_len >= build.max_seq_len:
+        problems.append(
+            f"build.max_input_len: no room for an answer in max_seq_len {build.max_seq_len} (prompt + answer)"
+        )
+    return problems
 
 
 def _draft_length_problems(spec: Spec) -> list[str]:
@@ -166,13 +270,32 @@ def _runtime_problems(spec: Spec) -> list[str]:
     if spec.speculation.acceptance == "logits":
         problems.append("speculation.acceptance: the torch runtime accepts by tokens; write 'tokens'")
     for role, source in (("target", spec.target), ("draft", spec.draft)):
-        if source.quantization != "none":
-            problems.append(f"{role}.quantization: only for runtime tensorrt_llm")
-        if source.kv_cache_dtype != "auto":
-            problems.append(f"{role}.kv_cache_dtype: only for runtime tensorrt_llm")
-        if source.tp != 1:
-            problems.append(f"{role}.tp: the torch runtime uses one device; only for runtime tensorrt_llm")
+        problems += [f"{role}.{name}: only for runtime tensorrt_llm" for name in _changed(source, _ENGINE_ONLY)]
+        problems += [
+            f"{role}.{name}: the torch runtime uses one device; only for runtime tensorrt_llm"
+            for name in _changed(source, _PARALLEL)
+        ]
+    problems += [f"build.{name}: only for runtime tensorrt_llm" for name in _changed(spec.build, _BUILD_ONLY)]
+    if spec.baseline is not None:
+        problems.append("baseline: only for runtime tensorrt_llm")
+    sections: tuple[tuple[str, BaseModel], ...] = (
+        ("tensorrt_llm", spec.tensorrt_llm),
+        ("calibration", spec.calibration),
+    )
+    problems += [f"{name}: only for runtime tensorrt_llm" for name, section in sections if section != type(section)()]
     return problems
+
+
+# fields that the torch runtime has no use for
+_ENGINE_ONLY = ("engine", "quantization", "kv_cache_dtype", "gpus")
+_PARALLEL = ("tp", "pp")
+_BUILD_ONLY = ("max_input_len", "tokens_per_block", "logits_dtype", "extra_flags")
+
+
+def _changed(section: BaseModel, names: tuple[str, ...]) -> list[str]:
+    """Those of the fields `names` that are not at their default."""
+    fields = type(section).model_fields
+    return [name for name in names if getattr(section, name) != fields[name].default]
 
 
 def _port_problems(spec: Spec) -> list[str]:

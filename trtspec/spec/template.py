@@ -22,7 +22,7 @@ _HEAD = """\
 
 """
 # sections and fields without a default, commented: what a first user could write
-_SAMPLES: dict[str, Any] = {"hardware.gpu": "H100-80GB-SXM"}
+_SAMPLES: dict[str, Any] = {"hardware.gpu": "H100-80GB-SXM", "baseline.engine": "./engine"}
 
 
 def spec_name(text: str) -> str:

@@ -1,0 +1,1 @@
+"""Before building: memory, placement, speed-up and cost, as pure functions."""
