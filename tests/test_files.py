@@ -7,7 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from trtspec.files import atomic_directory, cache_dir, is_partial, sweep_partials, write_json, write_text
+from trtspec.files import (
+    atomic_directory,
+    cache_dir,
+    is_abandoned,
+    is_partial,
+    partial_of,
+    remove_directory,
+    sweep_partials,
+    write_json,
+    write_text,
+)
 
 
 def test_a_failed_directory_leaves_the_old_one(tmp_path: Path) -> None:
@@ -80,3 +90,24 @@ def test_a_cache_that_cannot_be_written_is_replaced(tmp_path: Path, monkeypatch:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr("os.access", lambda _path, _mode: False)
     assert cache_dir() == Path(tempfile.gettempdir()) / f"trtspec-{os.getuid()}"
+
+
+def test_what_a_temporary_sibling_was_to_become(tmp_path: Path) -> None:
+    final = tmp_path / "engine"
+    with atomic_directory(final) as folder:
+        assert partial_of(folder) == final
+        assert not is_abandoned(folder)
+    assert partial_of(final) == final
+    assert not is_abandoned(final)
+    assert is_abandoned(tmp_path / f"engine.partial-{2**22 + 1}-aa")
+    assert is_abandoned(tmp_path / "engine.partial-x")
+
+
+def test_a_folder_is_removed_whole(tmp_path: Path) -> None:
+    for name in ("engine", "engine.partial-1-aa"):
+        (tmp_path / name / "inner").mkdir(parents=True)
+        (tmp_path / name / "inner" / "file").write_text("x")
+        remove_directory(tmp_path / name)
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(FileNotFoundError):
+        remove_directory(tmp_path / "engine")

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parent.parent / "trtspec"
-BASE = {"errors", "units", "files", "provenance", "progress", ""}  # "": `from trtspec import __version__`
+BASE = {"errors", "units", "files", "provenance", "progress", "supervisor", ""}  # "": `from trtspec import __version__`
 
 # package → the others that it may import, besides the base modules
 ALLOWED: dict[str, set[str]] = {
@@ -38,6 +38,7 @@ ALLOWED: dict[str, set[str]] = {
     "reports": {"loadtest", "planning", "spec", "wire"},
     "doctor": {"building", "hardware", "serving", "spec", "toolchain"},
     "training": {"checkpoints"},
+    "acceptance": {"building", "spec", "toolchain"},
     "demo": {"checkpoints", "spec"},
     # edge
     "cli": {

@@ -6,9 +6,11 @@
     ├── UsageError                  a command line that cannot be carried out
     │   ├── SpecError               trtspec.yaml: all problems at once (`problems`)
     │   └── ArtefactMissing         an engine, a repository or a run that an earlier command makes
-    ├── CheckpointError             a checkpoint that cannot be read
+    ├── CheckpointError             a checkpoint that cannot be read (`code`)
     ├── PairError                   target and draft do not belong together (`findings`)
     ├── BuildError                  an engine could not be built
+    │   ├── StepFailed              a program of the build failed (`step`)
+    │   └── EngineRejected          an engine contradicts what was asked for (`findings`)
     ├── ServerError                 the inference server
     │   ├── PortInUse               a port that another process holds
     │   ├── ServerNotReady          it did not become ready (`log_tail`, `cause`)
@@ -18,6 +20,7 @@
     ├── RecordsError                a requests.jsonl that cannot be read (`line`)
     ├── VerificationFailed          outputs differ where they may not
     ├── ThresholdFailed             a gate that the user set was missed
+    ├── VersionUnsupported          a TensorRT-LLM release that this step cannot work with (`version`)
     └── EnvironmentMissing          a package or program that this step needs is not installed
 
 Exit codes and the text a person sees are decided in one place: `trtspec.cli.failures`.
@@ -32,7 +35,9 @@ __all__ = [
     "ArtefactMissing",
     "BuildError",
     "CheckpointError",
+    "EngineRejected",
     "EnvironmentMissing",
+    "FailedStep",
     "LoadTestFailed",
     "PairError",
     "PortInUse",
@@ -43,10 +48,12 @@ __all__ = [
     "ServerNotReady",
     "ServerUnreachable",
     "SpecError",
+    "StepFailed",
     "ThresholdFailed",
     "TrtspecError",
     "UsageError",
     "VerificationFailed",
+    "VersionUnsupported",
 ]
 
 
@@ -95,7 +102,13 @@ class ArtefactMissing(UsageError):
 
 
 class CheckpointError(TrtspecError):
-    """A checkpoint that cannot be read: missing, truncated or not of a known form."""
+    """A checkpoint that cannot be read: missing, truncated or not of a known form; `code` is a short stable word."""
+
+    def __init__(
+        self, message: str, *, where: str | None = None, fix: str | None = None, code: str = "unreadable"
+    ) -> None:
+        super().__init__(message, where=where, fix=fix)
+        self.code = code
 
 
 class PairError(TrtspecError):
@@ -108,6 +121,41 @@ class PairError(TrtspecError):
 
 class BuildError(TrtspecError):
     """An engine could not be built."""
+
+
+@dataclass(frozen=True)
+class FailedStep:
+    """What is known of a program that failed.
+
+    `failure` is a short stable word (`gpu-memory`) where it is known; `log` is kept; a negative
+    `exit_code` is a signal.
+    """
+
+    role: str
+    stage: str
+    exit_code: int | None
+    log: str
+    log_tail: tuple[str, ...]
+    failure: str | None = None
+    cause: str | None = None
+
+
+class StepFailed(BuildError):
+    """A program of the build failed; `step` says which, how, and what its log ends with."""
+
+    def __init__(self, message: str, step: FailedStep, *, fix: str | None = None) -> None:
+        super().__init__(message, where=step.log, fix=fix)
+        self.step = step
+
+
+class EngineRejected(BuildError):
+    """An engine contradicts what was asked for; `findings` say where."""
+
+    def __init__(
+        self, message: str, findings: Sequence[object] = (), *, where: str | None = None, fix: str | None = None
+    ) -> None:
+        super().__init__(message, where=where, fix=fix)
+        self.findings = tuple(findings)
 
 
 class ServerError(TrtspecError):
@@ -160,6 +208,14 @@ class VerificationFailed(TrtspecError):
 
 class ThresholdFailed(TrtspecError):
     """A gate that the user set was missed."""
+
+
+class VersionUnsupported(TrtspecError):
+    """A TensorRT-LLM release that this step cannot work with; `version` as it was given."""
+
+    def __init__(self, message: str, *, version: str, where: str | None = None, fix: str | None = None) -> None:
+        super().__init__(message, where=where, fix=fix)
+        self.version = version
 
 
 class EnvironmentMissing(TrtspecError):

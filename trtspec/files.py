@@ -15,9 +15,13 @@ from typing import Any
 __all__ = [
     "atomic_directory",
     "cache_dir",
+    "is_abandoned",
     "is_partial",
     "json_text",
+    "partial_of",
     "read_json",
+    "remove_directory",
+    "scratch_directory",
     "sweep_partials",
     "write_bytes",
     "write_json",
@@ -45,6 +49,22 @@ def _sibling(path: Path) -> Path:
 def is_partial(path: Path) -> bool:
     """True for a temporary sibling that a running (or killed) command made."""
     return _MARK in path.name
+
+
+def is_abandoned(path: Path) -> bool:
+    """True for a temporary sibling whose process is gone."""
+    return is_partial(path) and not _alive(path)
+
+
+def partial_of(path: Path) -> Path:
+    """What a temporary sibling was to become; any other path as it is."""
+    return path.with_name(path.name.partition(_MARK)[0]) if is_partial(path) else path
+
+
+def remove_directory(path: Path) -> None:
+    """Remove a folder: it disappears at once, and a kill on the way leaves a temporary sibling, never half of it."""
+    leaving = path if is_partial(path) else path.rename(_sibling(path))
+    shutil.rmtree(leaving)
 
 
 def write_bytes(path: Path, data: bytes) -> None:
@@ -97,6 +117,18 @@ def atomic_directory(final: Path) -> Iterator[Path]:
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
+
+
+@contextlib.contextmanager
+def scratch_directory(near: Path) -> Iterator[Path]:
+    """Yield an empty temporary sibling of `near`, removed at the end (after a kill: `sweep_partials`)."""
+    near.parent.mkdir(parents=True, exist_ok=True)
+    temporary = _sibling(near)
+    temporary.mkdir()
+    try:
+        yield temporary
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def _swap(new: Path, final: Path) -> None:

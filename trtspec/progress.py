@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
-__all__ = ["Advance", "Reporter", "SilentReporter"]
+__all__ = ["Advance", "Reporter", "SilentReporter", "Tell"]
 
 Advance = Callable[[float], None]
+Tell = Callable[[str], None]
 
 
 class Reporter(Protocol):
@@ -16,6 +17,10 @@ class Reporter(Protocol):
 
     def task(self, label: str, total: float | None = None, unit: str = "") -> AbstractContextManager[Advance]:
         """A bar for the `with` block: call the yielded function with each advance (unit "bytes": shown as a size)."""
+        ...
+
+    def activity(self, label: str) -> AbstractContextManager[Tell]:
+        """A program that runs for the `with` block, several at a time: tell the yielded function its latest line."""
         ...
 
     def note(self, text: str) -> None:
@@ -31,6 +36,12 @@ class SilentReporter:
         """A bar that nobody sees."""
         del label, total, unit
         yield lambda _amount: None
+
+    @contextmanager
+    def activity(self, label: str) -> Iterator[Tell]:
+        """A program that nobody watches."""
+        del label
+        yield lambda _line: None
 
     def note(self, text: str) -> None:
         """Dropped."""

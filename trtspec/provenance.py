@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import platform
 import sys
 from collections.abc import Iterable
@@ -13,7 +14,7 @@ from typing import Any
 
 from trtspec import __version__
 
-__all__ = ["file_sha256", "package_versions", "provenance", "text_key"]
+__all__ = ["file_sha256", "machine_facts", "package_versions", "provenance", "text_key"]
 
 _PACKAGES = (
     "torch",
@@ -67,3 +68,24 @@ def provenance() -> dict[str, Any]:
         "packages": package_versions(),
         "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
     }
+
+
+def machine_facts() -> dict[str, Any]:
+    """CPU, memory and system of this machine."""
+    import psutil
+
+    return {
+        "system": platform.platform(),
+        "cpu": _cpu_name(),
+        "cpus": os.cpu_count(),
+        "memory_bytes": psutil.virtual_memory().total,
+        "load_average": list(psutil.getloadavg()),
+    }
+
+
+def _cpu_name() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())

@@ -202,14 +202,12 @@ def test_a_broken_checkpoint_is_named_before_anything_is_written(tmp_path: Path,
     assert not (tmp_path / "engines" / "toy").exists()
 
 
-def test_quantized_weights_and_the_other_runtime_are_refused(tmp_path: Path) -> None:
+def test_quantized_weights_are_refused(tmp_path: Path) -> None:
     spec_file = toy_spec(tmp_path)
     path = tmp_path / "target" / "config.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "quantization_config": {"quant_method": "gptq"}}))
     with pytest.raises(BuildError, match=r"quantized \(gptq\)"):
         build_engines(spec_file)
-    with pytest.raises(BuildError, match="runtime tensorrt_llm are not built by this version"):
-        build_engines(edited(spec_file, runtime="tensorrt_llm"))
 
 
 def test_values_that_float16_cannot_hold(tmp_path: Path) -> None:

@@ -145,7 +145,7 @@ def test_a_list_without_a_default_is_an_error(tmp_path: Path) -> None:
         render_user(folder, "x")
 
 
-def test_i09_two_leading_bos_are_counted(tmp_path: Path) -> None:
+def test_two_leading_bos_are_counted(tmp_path: Path) -> None:
     """vllm-project/vllm#16976: the template writes <s>, the tokenizer adds another."""
     tokenizer = Tokenizer(models.WordLevel({"<unk>": 0, "<s>": 1, "hi": 2}, unk_token="<unk>"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()

@@ -26,7 +26,7 @@ def test_every_fact_of_a_checkpoint(tmp_path: Path) -> None:
     assert checkpoint.chat_template is not None
 
 
-def test_i08_end_ids_are_the_union_of_three_sources(tmp_path: Path) -> None:
+def test_end_ids_are_the_union_of_three_sources(tmp_path: Path) -> None:
     """NVIDIA/TensorRT-LLM#250: models have several ends, a single one is not enough."""
     folder = tiny_checkpoint(tmp_path)
     (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": [7, 8, 9]}))
@@ -49,6 +49,40 @@ def test_a_survey_collects_every_failure(tmp_path: Path) -> None:
     assert all(str(folder) in str(failure.error) for failure in survey.failures)
     with pytest.raises(CheckpointError, match="is cut off: 100 bytes of tensor data are missing"):
         read_checkpoint(folder)
+
+
+def test_metadata_alone_is_read_and_says_what_is_not_there(tmp_path: Path) -> None:
+    folder = tiny_checkpoint(tmp_path, shards=3)
+    for file in folder.glob("*.safetensors"):
+        file.unlink()
+    survey = survey_checkpoint(folder)
+    assert [(failure.part, failure.code) for failure in survey.failures] == [("weights", "shards-missing")]
+    assert survey.weights is None
+    assert survey.index is not None
+    assert len(survey.index.missing) == 3
+    assert survey.config is not None
+    assert survey.tokenizer is not None
+    assert survey.quantization is None
+    (folder / "model.safetensors.index.json").unlink()
+    bare = survey_checkpoint(folder)
+    assert [(failure.part, failure.code) for failure in bare.failures] == [("weights", "no-weights")]
+    assert bare.index is None
+
+
+def test_a_failure_without_a_word_of_its_own(tmp_path: Path) -> None:
+    assert [failure.code for failure in survey_checkpoint(tmp_path / "gone").failures] == ["folder-missing"]
+    folder = tiny_checkpoint(tmp_path / "checkpoint")
+    (folder / "config.json").unlink()
+    (folder / "config.json").mkdir()
+    assert [(f.part, f.code) for f in survey_checkpoint(folder).failures] == [("config", "is-folder")]
+
+
+@pytest.mark.parametrize("tie", [True, False])
+def test_small_tied_models_have_no_head_tensor(tmp_path: Path, tie: bool) -> None:
+    """NVIDIA/TensorRT-LLM#1733: conversion of small tied models looked for a head that is not there."""
+    checkpoint = read_checkpoint(tiny_checkpoint(tmp_path, tie=tie))
+    assert checkpoint.config.tied is tie
+    assert (checkpoint.weights.head is None) is tie
 
 
 def test_a_broken_tokenizer_config_is_one_failure(tmp_path: Path) -> None:

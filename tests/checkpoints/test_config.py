@@ -73,7 +73,7 @@ def test_the_language_part_of_a_model_with_several() -> None:
         ({"rope_scaling": {"factor": 2}}, None, "rope_scaling"),
     ],
 )
-def test_i17_rope_scaling_under_either_key(section: dict[str, Any], kind: str | None, where: str) -> None:
+def test_rope_scaling_under_either_key(section: dict[str, Any], kind: str | None, where: str) -> None:
     [scaling] = parsed(**section).rope
     assert (scaling.kind, scaling.where) == (kind, where)
 

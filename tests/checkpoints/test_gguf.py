@@ -14,7 +14,7 @@ import pytest
 
 from tests.builders import tiny_tokenizer_files
 from trtspec.checkpoints import compare_tokenizers, read_checkpoint, render_user, survey_checkpoint
-from trtspec.checkpoints.gguf_file import read_gguf
+from trtspec.checkpoints.gguf_file import gguf_config, read_gguf
 from trtspec.checkpoints.tokenizer import read_tokenizer
 from trtspec.errors import CheckpointError, EnvironmentMissing
 
@@ -120,3 +120,24 @@ def test_without_the_package_the_way_to_get_it_is_told(folder: Path, monkeypatch
     with pytest.raises(EnvironmentMissing) as caught:
         read_gguf(folder / "model.gguf")
     assert caught.value.fix == "pip install 'trtspec[local]'"
+
+
+def test_sizes_from_the_metadata(tmp_path: Path) -> None:
+    path = tmp_path / "model.gguf"
+    writer = gguf.GGUFWriter(path, "gemma2")
+    writer.add_block_count(26)
+    writer.add_embedding_length(2304)
+    writer.add_feed_forward_length(9216)
+    writer.add_head_count(8)
+    writer.add_head_count_kv(4)
+    writer.add_key_length(256)
+    writer.add_sliding_window(4096)
+    writer.add_tensor("blk.0.ffn_gate.weight", np.zeros((4, 4), np.float16))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    config = gguf_config(read_gguf(path))
+    assert (config.head_dim, config.intermediate, config.kv_heads) == (256, 9216, 4)
+    assert (config.sliding_window, config.windowed_layers, config.gated_mlp) == (4096, 13, True)
+    assert (config.experts, config.dense_layers, config.quant) == (None, None, None)

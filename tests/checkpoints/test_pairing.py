@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.builders import tiny_checkpoint
-from trtspec.checkpoints import TokenizerFacts, compare_tokenizers, pair_facts, survey_checkpoint
+from trtspec.checkpoints import Survey, TokenizerFacts, compare_tokenizers, pair_facts, survey_checkpoint
 
 EMPTY = TokenizerFacts(
     source="tokenizer.json", kind="BPE", tokens={}, special=frozenset(), added=frozenset(), duplicates=(),
@@ -57,7 +57,7 @@ def test_the_last_added_token_counts_as_much_as_the_first_base_token() -> None:
     assert [(item.id, item.target, item.draft) for item in match.differing] == [(999, "t999", "<other>")]
 
 
-def test_i05_overlap_counts_ids_and_never_maps_to_id_0() -> None:
+def test_overlap_counts_ids_and_never_maps_to_id_0() -> None:
     """vllm-project/vllm#38174: 7 of 10 shared tokens, no unknown token."""
     target = {index: f"t{index}" for index in range(10)}
     draft = {**target, 3: "x", 6: "y", 9: "z"}
@@ -81,7 +81,7 @@ def test_unknown_parts_are_unknown_not_unequal() -> None:
     assert compare_tokenizers(known, known).pre_tokenizer is True
 
 
-def test_i06_padding_does_not_make_another_tokenizer(tmp_path: Path) -> None:
+def test_padding_does_not_make_another_tokenizer(tmp_path: Path) -> None:
     target = survey_checkpoint(tiny_checkpoint(tmp_path / "target", vocab_size=640))
     draft = survey_checkpoint(tiny_checkpoint(tmp_path / "draft", vocab_size=512, max_position_embeddings=128))
     pair = pair_facts(target, draft)
@@ -95,7 +95,7 @@ def test_i06_padding_does_not_make_another_tokenizer(tmp_path: Path) -> None:
     assert shown["usable_length"] == 128
 
 
-def test_i03_the_vocabulary_is_the_models_not_the_tokenizers(tmp_path: Path) -> None:
+def test_the_vocabulary_is_the_models_not_the_tokenizers(tmp_path: Path) -> None:
     """triton-inference-server/tensorrtllm_backend#720: width taken from the tokenizer."""
     folder = tiny_checkpoint(tmp_path, vocab_size=512)
     survey = survey_checkpoint(folder)
@@ -114,3 +114,84 @@ def test_an_unreadable_side_leaves_the_pair_unknown(tmp_path: Path) -> None:
     assert shown["same_tokenizer"] is None
     assert shown["token_overlap"] is None
     assert shown["vocab_size"]["draft"] is None
+
+
+def test_special_flags_that_differ_are_named() -> None:
+    one = replace(facts({0: "a", 1: "<tool>"}), special=frozenset({1}))
+    match = compare_tokenizers(one, facts({0: "a", 1: "<tool>"}))
+    assert (match.relation, match.special_differs) == ("same", (1,))
+    other = replace(facts({0: "a", 1: "<x>"}), special=frozenset({0}))
+    assert compare_tokenizers(one, other).special_differs == (0,), "an id with two meanings is counted elsewhere"
+
+
+def test_fillers_are_told_from_real_tokens() -> None:
+    target = facts({0: "a", 1: "<|reserved_special_token_0|>", 2: "<unused1>", 3: "[PAD3]", 4: "<tool>"})
+    match = compare_tokenizers(target, facts({0: "a"}))
+    assert (match.relation, match.only_target, match.placeholders) == ("extended", (1, 2, 3, 4), 3)
+
+
+def test_keys_of_different_forms_are_unknown_not_unequal() -> None:
+    one, other = replace(EMPTY, merges="merges:1"), replace(EMPTY, merges="pieces:1")
+    assert compare_tokenizers(one, other).splitting["merges"] is None
+
+
+def two_surveys(tmp_path: Path, rows: tuple[int, int] = (640, 512)) -> tuple[Survey, Survey]:
+    folders = [tiny_checkpoint(tmp_path / role, vocab_size=size) for role, size in zip(ROLES, rows, strict=True)]
+    return survey_checkpoint(folders[0]), survey_checkpoint(folders[1])
+
+
+ROLES = ("target", "draft")
+
+
+def test_tokens_tolerate_padding_and_logits_do_not(tmp_path: Path) -> None:
+    target, draft = two_surveys(tmp_path)
+    padded = pair_facts(target, draft)
+    assert padded.exchange == {"tokens": True, "logits": False}
+    assert padded.target.padding == 640 - padded.target.ids if padded.target.ids else False
+    assert pair_facts(target, target).exchange == {"tokens": True, "logits": True}
+    assert pair_facts(target, replace(draft, tokenizer=None)).exchange == {"tokens": None, "logits": False}
+    assert target.tokenizer is not None
+    other = replace(target, tokenizer=replace(target.tokenizer, tokens={**target.tokenizer.tokens, 9: "other"}))
+    assert pair_facts(target, other).exchange == {"tokens": False, "logits": False}
+
+
+def test_added_tokens_fill_the_rows(tmp_path: Path) -> None:
+    """NVIDIA/TensorRT-LLM#3615: base tokens alone were counted, 128000 against 128256 rows."""
+    base = tiny_checkpoint(tmp_path / "base")
+    width = survey_checkpoint(base).tokenizer
+    assert width is not None
+    more = ("<one>", "<two>")
+    survey = survey_checkpoint(tiny_checkpoint(tmp_path / "more", extra_tokens=more, vocab_size=width.width + 2))
+    side = pair_facts(survey, survey).target
+    assert (side.rows, side.ids, side.padding) == (width.width + 2, width.width + 2, 0)
+
+
+def test_end_ids_of_both_sides(tmp_path: Path) -> None:
+    target, draft = two_surveys(tmp_path)
+    pair = pair_facts(replace(target, generation_ends=(128001, 128008, 2)), draft)
+    assert pair.target.end_ids == (128001, 128008, 2)
+    assert pair.shared_ends == (2,)
+    assert pair.to_json()["end_ids"] == {"target": [128001, 128008, 2], "draft": [2], "shared": [2]}
+
+
+def test_who_writes_the_begin_of_text_token(tmp_path: Path) -> None:
+    target, draft = two_surveys(tmp_path)
+    assert target.tokenizer is not None
+    adds = replace(target.tokenizer, adds_bos=True)
+    twice = replace(target, tokenizer=adds, chat_template="{{ bos_token }}{{ messages }}")
+    pair = pair_facts(twice, draft)
+    assert pair.target.doubles_bos
+    assert pair.to_json()["bos"]["target"] == {
+        "id": 0, "tokenizer_adds": True, "template_writes": True, "doubled": True,
+    }  # fmt: skip
+    assert not pair.draft.doubles_bos
+    spelled = replace(target, tokenizer=adds, chat_template="<|endoftext|>[INST]")
+    assert pair_facts(spelled, draft).target.doubles_bos
+    assert not pair_facts(replace(target, tokenizer=adds, chat_template="[INST]"), draft).target.doubles_bos
+
+
+def test_chat_templates_of_both(tmp_path: Path) -> None:
+    target, draft = two_surveys(tmp_path)
+    assert pair_facts(target, draft).same_template is True
+    assert pair_facts(target, replace(draft, chat_template="other")).same_template is False
+    assert pair_facts(target, replace(draft, chat_template=None)).same_template is None

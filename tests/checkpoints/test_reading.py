@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from trtspec.checkpoints.reading import child_names, read_document
+from trtspec.checkpoints import reading
+from trtspec.checkpoints.reading import REFETCH, child_names, read_document, refetch
 from trtspec.errors import CheckpointError
 
 BAD_DOCUMENTS: dict[str, tuple[bytes, str]] = {
@@ -91,3 +92,30 @@ def test_a_hub_cache_tells_where_the_checkpoint_lies(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="is a hub cache") as caught:
         child_names(tmp_path)
     assert str(tmp_path / "snapshots" / "abc123") in str(caught.value.fix)
+
+
+def test_a_hub_cache_prefers_the_revision_that_is_called_main(tmp_path: Path) -> None:
+    for revision in ("aaa", "bbb"):
+        (tmp_path / "snapshots" / revision).mkdir(parents=True)
+    (tmp_path / "refs").mkdir()
+    (tmp_path / "refs" / "main").write_text("bbb\n")
+    with pytest.raises(CheckpointError) as caught:
+        child_names(tmp_path)
+    assert caught.value.fix == f"give this folder: {tmp_path / 'snapshots' / 'bbb'}"
+    assert caught.value.code == "hub-cache"
+
+
+def test_what_to_fetch_is_read_from_the_path_of_a_hub_cache() -> None:
+    cache = Path("/cache/hub/models--Qwen--Qwen2.5-0.5B")
+    assert refetch(cache) == "fetch what is missing: hf download Qwen/Qwen2.5-0.5B"
+    assert refetch(cache / "snapshots" / "abc" / "config.json").endswith("Qwen/Qwen2.5-0.5B --revision abc")
+    assert refetch(Path("/models/Qwen2.5-0.5B")) == REFETCH
+
+
+def test_a_document_of_gigabytes_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "config.json"
+    path.write_text("{}" + " " * 100)
+    monkeypatch.setattr(reading, "_LARGEST", 50)
+    with pytest.raises(CheckpointError, match="larger than any such document") as caught:
+        read_document(path)
+    assert caught.value.code == "too-large"

@@ -13,6 +13,7 @@ from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers, processors
 
 from tests.builders import tiny_tokenizer_files
 from trtspec.checkpoints.tokenizer import TokenizerFacts, read_tokenizer
+from trtspec.checkpoints.tokenizer_json import parse_fast
 from trtspec.errors import CheckpointError
 
 
@@ -63,7 +64,7 @@ def test_unigram_vocabularies_are_lists(tmp_path: Path) -> None:
     assert facts.merges != facts_of(write(tmp_path / "two", other)).merges, "other scores split text differently"
 
 
-def test_i04_added_tokens_count(tmp_path: Path) -> None:
+def test_added_tokens_count(tmp_path: Path) -> None:
     """NVIDIA/TensorRT-LLM#3615: 6 base tokens + ids 6 and 7 are 8 rows, not 6."""
     tokenizer = Tokenizer(models.WordLevel({f"w{index}": index for index in range(6)}, unk_token="w0"))
     tokenizer.add_special_tokens(["<s>", "</s>"])
@@ -142,7 +143,7 @@ def test_ids_given_twice_are_kept_as_a_fact(tmp_path: Path) -> None:
     assert facts_of(tmp_path).duplicates == ((0, "a", "b"), (2, "x", "y"))
 
 
-def test_a_slow_tokenizer_is_converted(tmp_path: Path) -> None:
+def test_vocabulary_and_merges_are_read_without_a_library(tmp_path: Path) -> None:
     fast = tmp_path / "fast"
     tiny_tokenizer_files(fast)
     model = json.loads((fast / "tokenizer.json").read_text())["model"]
@@ -156,7 +157,8 @@ def test_a_slow_tokenizer_is_converted(tmp_path: Path) -> None:
     (slow / "tokenizer_config.json").write_text(json.dumps(config))
     facts = facts_of(slow)
     assert facts.tokens == facts_of(fast).tokens
-    assert facts.source.endswith("(converted)")
+    assert facts.source == "vocab.json"
+    assert facts.merges == facts_of(fast).merges, "the same merges in two spellings"
 
 
 def test_a_slow_tokenizer_that_cannot_be_converted(tmp_path: Path) -> None:
@@ -177,3 +179,39 @@ def test_a_pre_tokenizer_is_part_of_the_facts(tmp_path: Path) -> None:
     plain = facts_of(write(tmp_path / "plain", tokenizer))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
     assert facts_of(write(tmp_path / "split", tokenizer)).pre_tokenizer != plain.pre_tokenizer
+
+
+def same_form(one: Any, other: Any) -> bool:
+    """Whether two pre-tokenizer sections count as equal."""
+    texts = [json.dumps({**document({"a": 0}), "pre_tokenizer": section}) for section in (one, other)]
+    return parse_fast(texts[0]).pre_tokenizer == parse_fast(texts[1]).pre_tokenizer
+
+
+def test_what_splits_nothing_differently_is_no_difference() -> None:
+    byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True}
+    assert same_form(byte_level, {**byte_level, "use_regex": True, "trim_offsets": False})
+    assert same_form(byte_level, {"type": "Sequence", "pretokenizers": [byte_level]})
+    assert same_form(None, {"type": "Sequence", "pretokenizers": []})
+    assert not same_form(byte_level, {**byte_level, "add_prefix_space": True})
+    assert not same_form(byte_level, {**byte_level, "use_regex": False})
+    assert not same_form(byte_level, None)
+
+
+def test_decoders_are_part_of_the_facts() -> None:
+    texts = [json.dumps({**document({"a": 0}), "decoder": section}) for section in (None, {"type": "ByteLevel"})]
+    assert parse_fast(texts[0]).decoder != parse_fast(texts[1]).decoder
+
+
+def test_a_tokenizer_that_is_nested_without_end(tmp_path: Path) -> None:
+    (tmp_path / "tokenizer.json").write_text('{"a":' * 100_000)
+    with pytest.raises(CheckpointError, match="nested too deeply") as caught:
+        facts_of(tmp_path)
+    assert caught.value.code == "too-deep"
+
+
+def test_a_file_that_changed_is_read_again(tmp_path: Path) -> None:
+    (tmp_path / "tokenizer.json").write_text(json.dumps(document({"a": 0})))
+    first = facts_of(tmp_path)
+    (tmp_path / "tokenizer.json").write_text(json.dumps(document({"b": 0})))
+    assert dict(first.tokens) == {0: "a"}
+    assert dict(facts_of(tmp_path).tokens) == {0: "b"}

@@ -11,7 +11,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from tests.builders import tiny_checkpoint
-from trtspec.checkpoints.weights import INDEX, SINGLE, Weights, read_weights
+from trtspec.checkpoints.weights import INDEX, SINGLE, Weights, read_weight_index, read_weights
 from trtspec.errors import CheckpointError
 
 
@@ -69,7 +69,7 @@ def test_hub_caches_are_folders_of_links(tmp_path: Path) -> None:
     assert weights_of(snapshot).parameters == weights_of(blobs).parameters
 
 
-def test_i16_the_index_decides_and_a_consolidated_file_is_left_aside(tmp_path: Path) -> None:
+def test_the_index_decides_and_a_consolidated_file_is_left_aside(tmp_path: Path) -> None:
     """NVIDIA/TensorRT-LLM#1732: a differently named file next to the shards was taken for the model."""
     shard(tmp_path, "model-00001-of-00001.safetensors", **{"model.embed_tokens.weight": 8})
     shard(tmp_path, "consolidated.safetensors", **{"tok_embeddings.weight": 8})
@@ -155,3 +155,101 @@ def test_folders_without_usable_weights(tmp_path: Path, case: str) -> None:
         weights_of(tmp_path)
     assert message in caught.value.message
     assert fix in str(caught.value.fix)
+
+
+def test_bytes_of_each_part_of_the_model(tmp_path: Path) -> None:
+    weights = weights_of(tiny_checkpoint(tmp_path, hidden=32, layers=2, heads=2, kv_heads=1, vocab_size=320, tie=False))
+    sizes = weights.bytes_by_class
+    assert sum(sizes.values()) == weights.size
+    assert sizes["embedding"] == sizes["head"] == 320 * 32 * 4
+    assert sizes["attention"] == 2 * 32 * (32 + 2 * 16 + 32) * 4
+    assert sizes["mlp"] == 2 * 3 * 32 * 64 * 4
+    assert sizes["norms"] == 5 * 32 * 4
+    assert sizes["experts"] == sizes["other"] == 0
+
+
+def test_a_tensor_in_two_shards_and_the_size_that_the_index_states(tmp_path: Path) -> None:
+    shard(tmp_path, "model-00001-of-00002.safetensors", a=1, b=2)
+    shard(tmp_path, "model-00002-of-00002.safetensors", b=2, c=1)
+    weight_map = {"a": "model-00001-of-00002.safetensors", "b": "model-00001-of-00002.safetensors",
+                  "c": "model-00002-of-00002.safetensors"}  # fmt: skip
+    (tmp_path / INDEX).write_text(json.dumps({"metadata": {"total_size": 99}, "weight_map": weight_map}))
+    weights = weights_of(tmp_path)
+    assert weights.duplicates == ("b",)
+    assert weights.unindexed == ("b (model-00002-of-00002.safetensors)",)
+    assert (weights.stated_size, weights.size) == (99, 16)
+    assert weights_of(tiny_checkpoint(tmp_path / "good", shards=3)).duplicates == ()
+    good = weights_of(tmp_path / "good")
+    assert good.stated_size == good.size
+
+
+def test_many_shards_keep_their_order_and_name_the_one_that_is_cut(tmp_path: Path) -> None:
+    folder = tiny_checkpoint(tmp_path, layers=4, shards=12)
+    weights = weights_of(folder)
+    assert len(weights.files) == 12
+    assert [tensor.file for tensor in weights.tensors] == sorted(tensor.file for tensor in weights.tensors)
+    cut = folder / weights.files[7]
+    cut.write_bytes(cut.read_bytes()[:-8])
+    with pytest.raises(CheckpointError, match="is cut off: 8 bytes") as caught:
+        weights_of(folder)
+    assert (caught.value.where, caught.value.code) == (str(cut), "truncated")
+
+
+def test_headers_are_all_that_is_read(tmp_path: Path) -> None:
+    """A file of 64 GiB with a hole in place of its data."""
+    rows, columns = 1 << 20, 1 << 15
+    entry = {"dtype": "BF16", "shape": [rows, columns], "data_offsets": [0, 2 * rows * columns]}
+    header = json.dumps({"model.embed_tokens.weight": entry}).encode()
+    with (tmp_path / SINGLE).open("wb") as stream:
+        stream.write(len(header).to_bytes(8, "little") + header)
+        stream.truncate(8 + len(header) + 2 * rows * columns)
+    assert weights_of(tmp_path).size == 64 << 30
+
+
+def codes(folder: Path) -> str:
+    with pytest.raises(CheckpointError) as caught:
+        weights_of(folder)
+    return caught.value.code
+
+
+def test_each_kind_of_fault_has_a_stable_word(tmp_path: Path) -> None:
+    for name in ("empty", "pickled", "shards", "odd", "two"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "pickled" / "pytorch_model.bin").touch()
+    shard(tmp_path / "shards", "model-00001-of-00002.safetensors", a=1)
+    shard(tmp_path / "odd", "weights.safetensors", a=1)
+    for name in ("a.gguf", "b.gguf"):
+        (tmp_path / "two" / name).touch()
+    found = {name: codes(tmp_path / name) for name in ("empty", "pickled", "shards", "odd", "two")}
+    assert found == {"empty": "no-weights", "pickled": "pickled", "shards": "no-index", "odd": "no-weights",
+                     "two": "several-gguf"}  # fmt: skip
+
+
+def test_an_index_without_its_shards_is_still_a_source(tmp_path: Path) -> None:
+    folder = tiny_checkpoint(tmp_path, layers=2, shards=3, tie=False)
+    whole = weights_of(folder)
+    (folder / whole.files[1]).unlink()
+    assert codes(folder) == "shards-missing"
+    seen = read_weight_index(folder, [entry.name for entry in folder.iterdir()])
+    assert seen is not None
+    assert seen.missing == (whole.files[1],)
+    assert not seen.complete
+    assert seen.has_head
+    assert (seen.files, seen.total_size) == (whole.files, whole.size)
+    assert set(seen.names) == {tensor.name for tensor in whole.tensors}
+
+
+def test_an_index_that_cannot_be_read_is_none(tmp_path: Path) -> None:
+    (tmp_path / INDEX).write_text("{")
+    assert read_weight_index(tmp_path, [INDEX]) is None
+    assert read_weight_index(tmp_path, []) is None
+
+
+def test_an_interrupted_hub_download_names_the_command(tmp_path: Path) -> None:
+    folder = tmp_path / "models--meta-llama--Llama-3.1-8B" / "snapshots" / "0e9e39f"
+    folder.mkdir(parents=True)
+    (folder / "model-00001-of-00001.safetensors").symlink_to(tmp_path / "blobs" / "gone")
+    index(folder, {"a": "model-00001-of-00001.safetensors"})
+    with pytest.raises(CheckpointError, match="an interrupted download") as caught:
+        weights_of(folder)
+    assert caught.value.fix == "fetch what is missing: hf download meta-llama/Llama-3.1-8B --revision 0e9e39f"

@@ -113,6 +113,38 @@ def test_a_missing_folder_is_a_finding_not_a_crash(tmp_path: Path) -> None:
     assert str(tmp_path / "gone") in errors[0]["message"]
 
 
+def test_what_differs_is_a_figure_with_the_first_ids(tmp_path: Path) -> None:
+    toy_spec(tmp_path)
+    path = tmp_path / "draft" / "tokenizer.json"
+    data = json.loads(path.read_text())
+    data["added_tokens"][2]["content"] = "<|other_end|>"
+    path.write_text(json.dumps(data))
+    done = run(cwd=tmp_path)
+    assert "different tokenizers (319 of 320 ids agree, 99.7%; first differing ids: 2)" in done.stdout
+
+
+def test_engines_name_their_release_and_gpu(tmp_path: Path) -> None:
+    toy_spec(tmp_path, runtime="tensorrt_llm", hardware={"gpu": "h100", "count": 4}, tensorrt_llm={"image": "26.04"})
+    done = run(cwd=tmp_path)
+    assert done.returncode == 0, done.stdout
+    image = "nvcr.io/nvidia/tritonserver:26.04-trtllm-python-py3"
+    assert f"engines: TensorRT-LLM 1.2.1 (the image's) in {image}" in done.stdout
+    assert "4 × H100-80GB-SXM (SM 90, 79.6 GiB)" in done.stdout
+    data = result_of(run("--output", "json", cwd=tmp_path))
+    assert data["toolchain"]["version"] == "1.2.1"
+    assert data["gpu"]["sm"] == 90
+
+
+def test_findings_lead_to_their_explanation(tmp_path: Path) -> None:
+    toy_spec(tmp_path, loadtest={"prompts": "random"})
+    done = run(cwd=tmp_path)
+    assert "loadtest-synthetic" in done.stdout
+    assert "trtspec check --explain ID" in done.stdout
+    explained = run("--explain", "loadtest-synthetic", cwd=tmp_path / "target")
+    assert explained.returncode == 0, explained.stderr
+    assert "Random prompts say nothing about acceptance" in explained.stdout
+
+
 def test_two_folders_without_a_spec(tmp_path: Path) -> None:
     tiny_checkpoint(tmp_path / "a", layers=3)
     tiny_checkpoint(tmp_path / "b", layers=1)

@@ -64,7 +64,9 @@ def test_every_command_has_help_with_examples_and_no_heavy_import(name: str) -> 
     text = CliRunner().invoke(cli, [name, "--help"]).output
     assert "Examples:" in text
     assert f"trtspec {name}" in text
-    assert "--output" in text
+    below = re.findall(r"^  ([a-z]+) {2,}", text.partition("Commands:")[2], re.MULTILINE)  # those of a group
+    for words in [[name, child] for child in below] or [[name]]:
+        assert "--output" in CliRunner().invoke(cli, [*words, "--help"]).output
 
 
 def test_the_list_of_commands_is_the_order_of_use() -> None:
@@ -84,6 +86,8 @@ def test_a_command_line_that_cannot_be_parsed_is_a_usage_error(arguments: list[s
     assert "Usage:" in done.stderr
 
 
+FAILED_STEP = errors.FailedStep("target", "build", 1, "build.log", ("the last line",))
+
 # design: 1 unexpected, 2 usage or spec, 3 incompatible pair, 4 build, 5 server, 6 verification, 7 threshold
 CODES: list[tuple[errors.TrtspecError, int]] = [
     (errors.TrtspecError("x"), 1),
@@ -92,7 +96,10 @@ CODES: list[tuple[errors.TrtspecError, int]] = [
     (errors.ArtefactMissing("x"), 2),
     (errors.CheckpointError("x"), 3),
     (errors.PairError("x"), 3),
+    (errors.VersionUnsupported("x", version="1.3"), 3),
     (errors.BuildError("x"), 4),
+    (errors.StepFailed("x", FAILED_STEP), 4),
+    (errors.EngineRejected("x"), 4),
     (errors.ServerError("x"), 5),
     (errors.PortInUse(8000), 5),
     (errors.ServerNotReady("x"), 5),

@@ -29,7 +29,7 @@ def test_per_position() -> None:
 
 
 def test_no_counters_is_not_available_and_not_zero() -> None:
-    """Case I60."""
+    """Counts come from the server, or are derived, or are absent."""
     found = acceptance([record(arm="speculative")])
     assert found["acceptance_rate"] is None
     assert found["mean_acceptance_length"] is None
@@ -38,7 +38,7 @@ def test_no_counters_is_not_available_and_not_zero() -> None:
 
 
 def test_derived_from_the_targets_request_count() -> None:
-    """Case I60: 40 requests to the target, 120 tokens."""
+    """40 requests to the target, 120 tokens."""
     assert derived_length(120, 40) == 3.0
     assert derived_length(None, 40) is None
     records = [record([(10, 60), (20, 60)], arm="speculative")]

@@ -153,7 +153,7 @@ def test_verdict_advice() -> None:
 
 
 def test_a_server_that_refuses_does_not_win() -> None:
-    """Case I62: no verdict with 0 % against 20 % errors."""
+    """No verdict with 0 % against 20 % errors."""
     records = make_pairs_of_records(40)
     refused = [
         replace(r, error="overloaded", chunks=()) if r.arm == "speculative" and int(r.prompt_id[1:]) % 5 == 0 else r
@@ -168,7 +168,7 @@ def test_a_server_that_refuses_does_not_win() -> None:
 
 
 def test_answers_of_different_length_are_compared_per_token_and_told() -> None:
-    """Case I58: 128 against 97 tokens."""
+    """128 against 97 tokens."""
     longer = [r for r in make_pairs_of_records(30, tokens=128, baseline_ms=10) if r.arm == "baseline"]
     shorter = [r for r in make_pairs_of_records(30, tokens=97, speculative_ms=10) if r.arm == "speculative"]
     comparison = summarise([*longer, *shorter])["comparison"]
@@ -178,7 +178,7 @@ def test_answers_of_different_length_are_compared_per_token_and_told() -> None:
 
 
 def test_synthetic_prompts_are_marked() -> None:
-    """Case I66."""
+    """Synthetic prompts say nothing about acceptance."""
     records = [replace(r, synthetic=True) for r in make_pairs_of_records(10)]
     summary = summarise(records)
     assert summary["valid_for_acceptance"] is False
@@ -191,7 +191,7 @@ def texts(text: str) -> tuple[ChunkRecord, ...]:
 
 
 def test_first_divergence() -> None:
-    """Case I69: 37 tokens in common."""
+    """37 tokens in common."""
     common = [f"t{i}" for i in range(37)]
     baseline = replace(record(), chunks=texts(" ".join([*common, "left", "x"])), end_ns=99 * MS)
     speculative = replace(record(arm="speculative"), chunks=texts(" ".join([*common, "right", "x"])), end_ns=99 * MS)

@@ -46,7 +46,7 @@ def test_short_answer_with_many_tokens_in_the_first_chunk() -> None:
 
 
 def test_chunk_gaps_and_tokens_per_chunk() -> None:
-    """Case I52."""
+    """Several tokens in a chunk: the chunk gap is no time per token."""
     line = line_of(record([(100, 4), (150, 3), (200, 1), (260, 4)]))
     assert sum(metrics.inter_chunk_latency(line)) / 3 == pytest.approx(0.0533, abs=1e-4)
     assert metrics.tokens_per_chunk(line) == [4, 3, 1, 4]
@@ -55,7 +55,7 @@ def test_chunk_gaps_and_tokens_per_chunk() -> None:
 
 
 def test_one_token_has_no_time_per_token() -> None:
-    """Case I54."""
+    """One token has no time per output token."""
     rows = metrics.metric_rows([record([(80, 1)])])
     for name in ("time_per_output_token", "inter_chunk_latency", "max_stall"):
         assert rows[name]["mean"] is None
@@ -76,7 +76,7 @@ def test_identity_of_latency_first_token_and_time_per_token() -> None:
 
 
 def test_first_token_is_the_first_text_and_the_end_is_the_last_text() -> None:
-    """Case I55: a keep-alive, an empty text, text at 120 ms, and a closing message at 300 ms."""
+    """A keep-alive, an empty text, text at 120 ms, and a closing message at 300 ms."""
     answer = record([(5, None, ""), (60, 0, ""), (120, 2, "Hi"), (300, None, "")])
     line = line_of(answer)
     assert metrics.time_to_first_token(line) == pytest.approx([0.120])
@@ -92,14 +92,14 @@ def test_tokens_held_back_count_with_the_text_that_follows() -> None:
 
 
 def test_open_loop_counts_from_the_scheduled_time() -> None:
-    """Case I63: a request sent 2 s late was slow for who waited for it."""
+    """A request sent 2 s late was slow for who waited for it."""
     late = record([(50, 1)], start_ms=2000, scheduled_ns=0)
     assert metrics.request_latency(line_of(late)) == pytest.approx([2.050])
     assert metrics.time_to_first_token(line_of(late)) == pytest.approx([2.050])
 
 
 def test_a_stall_under_a_fixed_rate_shows_in_the_tail() -> None:
-    """Case I63: 10 requests a second for 10 s, 50 ms each, one stall of 2 s."""
+    """10 requests a second for 10 s, 50 ms each, one stall of 2 s."""
     records, free = [], 0.0
     for index in range(100):
         due = index * 100.0
@@ -141,7 +141,7 @@ def test_every_metric_tells_its_formula_and_unit() -> None:
 
 
 def test_percentiles_need_a_sample_that_carries_them() -> None:
-    """Case I67: p99 of 30 samples is none."""
+    """P99 of 30 samples is none."""
     row = describe([float(i) for i in range(30)], "s")
     assert row["p99"] is None
     assert row["p95"] == pytest.approx(27.55)
@@ -151,7 +151,7 @@ def test_percentiles_need_a_sample_that_carries_them() -> None:
 
 
 def test_the_tail_of_a_rate_is_the_low_one() -> None:
-    """Case I67: p99 of throughput would be the best one per cent."""
+    """P99 of throughput would be the best one per cent."""
     row = describe([float(i) for i in range(200)], "tokens/s", higher_is_better=True)
     assert row["p1"] == pytest.approx(1.99)
     assert row["p99"] is None

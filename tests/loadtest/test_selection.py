@@ -17,7 +17,7 @@ def burst_run(*, marked: bool = False) -> list[Record]:
 
 
 def test_the_start_burst_is_left_out_and_counted() -> None:
-    """Case I65."""
+    """A burst at the start is left out, and counted."""
     summary = summarise(burst_run())
     baseline = summary["arms"]["baseline"]
     assert baseline["requests"] == {"ok": 12, "failed": 0, "excluded": 8}

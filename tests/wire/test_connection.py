@@ -116,7 +116,7 @@ def test_a_broken_connection_is_a_failure() -> None:
 
 
 def test_silence_ends_at_the_deadline_and_cancels_on_the_server() -> None:
-    """Case I73."""
+    """A client that left ends the work for it."""
     start = time.perf_counter()
     with FakeTriton(lambda _: [Reply(1, "half", 2), Reply(5_000, "late", 3)]) as server:
         with pytest.raises(RequestFailed) as caught:
@@ -135,7 +135,7 @@ def test_nobody_listens() -> None:
 
 
 def test_closing_the_stream_cancels_the_call_on_the_server() -> None:
-    """Case I73."""
+    """A client that left ends the work for it."""
 
     async def leave_early(url: str) -> None:
         async with Connection(url) as connection:

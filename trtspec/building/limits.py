@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from trtspec.building.tensorrt.sizes import engine_sizes
 from trtspec.checkpoints.checkpoint import Survey, survey_checkpoint
 from trtspec.checkpoints.config import ModelConfig
 from trtspec.errors import BuildError
@@ -40,22 +41,33 @@ class Limits:
 
 
 def derived_max_seq_len(spec_file: SpecFile) -> int:
-    """Prompt plus output tokens of a request: the spec's, or what both checkpoints support, at most 8192."""
+    """Prompt plus output tokens of a request: the spec's, or what the checkpoints given support, at most 8192."""
     given = spec_file.spec.build.max_seq_len
     if given is not None:
         return given
-    configs = (_config(survey_checkpoint(spec_file.checkpoint(role))) for role in ("target", "draft"))
-    return min(_MOST, *(config.usable_positions or _UNKNOWN for config in configs))
+    roles: tuple[Role, ...] = ("target", "draft")
+    folders = [spec_file.checkpoint(role) for role in roles if spec_file.source(role).checkpoint is not None]
+    configs = [_config(survey_checkpoint(folder)) for folder in folders]
+    return min([_MOST, *(config.usable_positions or _UNKNOWN for config in configs)])
 
 
 def engine_limits(spec_file: SpecFile, role: Role) -> Limits:
-    """The limits of a role's engine.
+    """The limits of a role's engine as its config.json has them.
 
     As TensorRT-LLM does, the target's max_seq_len has room for the draft tokens of the last round on top, and its
-    max_num_tokens holds one verification of every sequence in flight.
+    max_num_tokens holds one verification of every sequence in flight. Its builder changes more (`engine_sizes`).
     """
     build = spec_file.spec.build
     length = derived_max_seq_len(spec_file)
+    if spec_file.spec.runtime == "tensorrt_llm":
+        written = engine_sizes(spec_file.spec, role, length).written
+        return Limits(
+            written.max_batch_size,
+            written.max_seq_len,
+            written.max_num_tokens,
+            written.max_draft_len,
+            written.speculative_decoding_mode,
+        )
     if role != "target":
         return Limits(build.max_batch_size, length, build.max_num_tokens, 0, _NO_SPECULATION)
     drafts = spec_file.spec.speculation.engine_draft_length

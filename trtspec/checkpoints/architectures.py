@@ -6,9 +6,10 @@ torch: the causal language models of transformers. A class in no list may still 
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from trtspec.spec.names import Runtime
+if TYPE_CHECKING:
+    from trtspec.spec.names import Runtime
 
 __all__ = ["RECURRENT", "TENSORRT_LLM", "TORCH_ONLY", "Support", "architecture_support"]
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from trtspec.checkpoints.chat import chat_template
 from trtspec.checkpoints.config import ModelConfig, read_config, read_generation_ends
+from trtspec.checkpoints.evidence import QuantizationEvidence, quantization_evidence
 from trtspec.checkpoints.reading import child_names
 from trtspec.checkpoints.tokenizer import TokenizerFacts, read_tokenizer
-from trtspec.checkpoints.weights import Weights, read_weights
+from trtspec.checkpoints.weights import WeightIndex, Weights, read_weight_index, read_weights
 from trtspec.errors import CheckpointError, EnvironmentMissing, TrtspecError
 
 __all__ = ["Checkpoint", "Failure", "Part", "Survey", "read_checkpoint", "survey_checkpoint"]
@@ -26,6 +28,11 @@ class Failure:
 
     part: Part
     error: TrtspecError
+
+    @property
+    def code(self) -> str:
+        """A stable word for the kind of fault: "shards-missing", "no-weights", "truncated", …, else "unreadable"."""
+        return str(getattr(self.error, "code", "unreadable"))
 
 
 @dataclass(frozen=True)
@@ -52,7 +59,11 @@ class Checkpoint:
 
 @dataclass(frozen=True)
 class Survey:
-    """The parts of a checkpoint that could be read, and a failure for each that could not."""
+    """The parts of a checkpoint that could be read, and a failure for each that could not.
+
+    `index` is there where shards that an index names are not: what can be said without them (failure code
+    "shards-missing"; a folder without any weights and index has "no-weights").
+    """
 
     folder: Path
     config: ModelConfig | None
@@ -61,6 +72,7 @@ class Survey:
     generation_ends: tuple[int, ...] | None
     chat_template: str | None = field(default=None, repr=False)
     failures: tuple[Failure, ...] = field(default=())
+    index: WeightIndex | None = None
 
     @property
     def vocab_size(self) -> int | None:
@@ -71,6 +83,13 @@ class Survey:
     def end_ids(self) -> tuple[int, ...]:
         """Union of generation_config.json's, config.json's and the tokenizer's end ids, in this order."""
         return _end_ids(self.generation_ends, self.config, self.tokenizer)
+
+    @cached_property
+    def quantization(self) -> QuantizationEvidence | None:
+        """What the headers show of the weights' quantisation, held against config.json; None without one of them."""
+        if self.weights is None or self.config is None:
+            return None
+        return quantization_evidence(self.config.quant, self.weights)
 
 
 def _vocab_size(config: ModelConfig | None, weights: Weights | None) -> int | None:
@@ -120,6 +139,7 @@ def survey_checkpoint(folder: Path) -> Survey:
         # its file is one of the tokenizer's: one fault, one failure
         "chat_template": attempt("chat_template", lambda: chat_template(folder)) if tokenizer else None,
         "generation_ends": attempt("generation_config", lambda: read_generation_ends(folder, names)),
+        "index": read_weight_index(folder, names) if weights is None else None,
     }
     return Survey(folder, weights=weights, tokenizer=tokenizer, failures=tuple(failures), **parts)
 

@@ -3,21 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from trtspec.checkpoints.families import family_of
+from trtspec.checkpoints.geometry import Geometry, read_geometry, unnested
+from trtspec.checkpoints.quantization import HF_QUANT, QuantizationFacts, read_modelopt, read_quantization
 from trtspec.checkpoints.reading import REFETCH, read_document
+from trtspec.checkpoints.rope import RopeFacts, RopeScaling, read_rope
 from trtspec.errors import CheckpointError
 
-__all__ = ["ModelConfig", "RopeScaling", "id_list", "parse_config", "read_config", "read_generation_ends"]
+__all__ = [
+    "ModelConfig",
+    "RopeScaling",
+    "id_list",
+    "language_part",
+    "parse_config",
+    "read_config",
+    "read_generation_ends",
+]
 
 # field → the names that model families use for it, the usual one first
 _NAMES: dict[str, tuple[str, ...]] = {
     "layers": ("num_hidden_layers", "n_layer", "n_layers", "num_layers"),
     "hidden": ("hidden_size", "n_embd", "d_model", "model_dim"),
     "heads": ("num_attention_heads", "n_head", "n_heads", "num_heads"),
-    "kv_heads": ("num_key_value_heads", "num_kv_heads", "n_head_kv", "multi_query_group_num"),
+    "kv_heads": (
+        "num_key_value_heads",
+        "num_kv_heads",
+        "n_head_kv",
+        "multi_query_group_num",
+        "kv_n_heads",
+    ),
     "vocab_size": ("vocab_size", "padded_vocab_size"),
     "max_positions": ("max_position_embeddings", "n_positions", "max_sequence_length", "max_seq_len", "seq_length"),
 }
@@ -25,21 +43,14 @@ _NAMES: dict[str, tuple[str, ...]] = {
 _STRETCHING = ("linear", "dynamic", "yarn")
 # Gemma 3 writes a linear factor for its global layers; its length already counts it
 _LENGTH_COUNTS_FACTOR = ("gemma3", "gemma3_text")
-_OLD_KINDS = {"su": "longrope"}
 
 
-@dataclass(frozen=True)
-class RopeScaling:
-    """How rotary positions are scaled: kind (None: not given), its fields, and where they stand in config.json."""
+@dataclass(frozen=True, kw_only=True)
+class ModelConfig(Geometry, RopeFacts):
+    """What config.json says; None is what it leaves to the model family's defaults.
 
-    kind: str | None
-    fields: Mapping[str, Any]
-    where: str
-
-
-@dataclass(frozen=True)
-class ModelConfig:
-    """What config.json says; None is what it leaves to the model family's defaults."""
+    `gated_mlp` comes from the family (three MLP matrices, not two); `quant` are the facts behind `quantization`.
+    """
 
     architecture: str | None
     model_type: str | None
@@ -49,13 +60,14 @@ class ModelConfig:
     kv_heads: int | None
     vocab_size: int | None
     max_positions: int | None
-    rope: tuple[RopeScaling, ...]
     tied: bool | None
     dtype: str | None
     end_ids: tuple[int, ...]
     bos_ids: tuple[int, ...]
     remote_code: bool
     quantization: str | None
+    quant: QuantizationFacts | None
+    gated_mlp: bool | None
     transformers_version: str | None
     data: Mapping[str, Any] = field(repr=False)
 
@@ -78,36 +90,58 @@ class ModelConfig:
 
 
 def read_config(folder: Path) -> ModelConfig:
-    """The facts of `folder`/config.json; CheckpointError when it is missing or malformed."""
+    """The facts of `folder`/config.json, and of hf_quant_config.json where that is; CheckpointError for faults."""
     path = folder / "config.json"
-    return parse_config(read_document(path), str(path))
+    config = parse_config(read_document(path), str(path))
+    if config.quant is not None or not (folder / HF_QUANT).exists():
+        return config
+    quant = read_modelopt(read_document(folder / HF_QUANT))
+    return replace(config, quant=quant, quantization=quant.method if quant else None)
 
 
 def parse_config(data: Mapping[str, Any], where: str) -> ModelConfig:
     """The facts in a config.json; values of the wrong type raise CheckpointError naming the key."""
-    inner = _language_part(data, where)
-    sizes = {name: _size(inner, keys, where) for name, keys in _NAMES.items()}
-    # GPT-BigCode and Falcon say "one KV head" with a flag
-    if sizes["kv_heads"] is None:
-        sizes["kv_heads"] = 1 if inner.get("multi_query") is True else sizes["heads"]
+    inner = unnested(language_part(data, where))
+    model_type = _text(inner.get("model_type")) or _text(data.get("model_type"))
+    architecture = _architecture(data, where)
+    family = family_of(architecture, model_type)
+    sizes = _sizes(inner, where)
+    geometry = read_geometry(inner, lambda *keys: _size(inner, keys, where), sizes)
+    if geometry.layer_kv_heads:
+        sizes["kv_heads"] = max(geometry.layer_kv_heads) or sizes["kv_heads"]
+    rope = read_rope(inner, geometry.head_dim, lambda key, value, wanted: _malformed(key, value, wanted, where))
     tied = data.get("tie_word_embeddings", inner.get("tie_word_embeddings"))
+    quant = read_quantization(data)
     return ModelConfig(
-        architecture=_architecture(data, where),
-        model_type=_text(inner.get("model_type")) or _text(data.get("model_type")),
-        **sizes,
-        rope=_rope(inner, where),
+        architecture=architecture,
+        model_type=model_type,
+        **sizes,  # type: ignore[arg-type]  # sizes by name
+        **vars(geometry),
+        **vars(rope),
         tied=tied if isinstance(tied, bool) else None,
         dtype=_dtype(data) or _dtype(inner),
         end_ids=id_list(inner.get("eos_token_id", data.get("eos_token_id")), "eos_token_id", where),
         bos_ids=id_list(inner.get("bos_token_id", data.get("bos_token_id")), "bos_token_id", where),
         remote_code=bool(data.get("auto_map")),
-        quantization=_quantization(data),
+        quantization=quant.method if quant else None,
+        quant=quant,
+        gated_mlp=family.gated if family else None,
         transformers_version=_text(data.get("transformers_version")),
         data=data,
     )
 
 
-def _language_part(data: Mapping[str, Any], where: str) -> Mapping[str, Any]:
+def _sizes(inner: Mapping[str, Any], where: str) -> dict[str, int | None]:
+    sizes = {name: _size(inner, keys, where) for name, keys in _NAMES.items()}
+    # Falcon and GPT-BigCode say "one KV head" with a flag, whatever num_kv_heads is; Falcon's newer form does not
+    if inner.get("multi_query") is True and inner.get("new_decoder_architecture") is not True:
+        sizes["kv_heads"] = 1
+    elif sizes["kv_heads"] is None or inner.get("multi_query_attention") is False:
+        sizes["kv_heads"] = sizes["heads"]
+    return sizes
+
+
+def language_part(data: Mapping[str, Any], where: str = "config.json") -> Mapping[str, Any]:
     """The language model's section: the whole of it, or `text_config` of a model with several parts."""
     inner = data.get("text_config", data.get("llm_config"))
     if inner is None:
@@ -119,7 +153,7 @@ def _language_part(data: Mapping[str, Any], where: str) -> Mapping[str, Any]:
 
 def _malformed(key: str, value: Any, expected: str, where: str) -> CheckpointError:
     shown = repr(value) if len(repr(value)) < 60 else f"{repr(value)[:57]}..."
-    return CheckpointError(f"{key} is {shown}, {expected} is expected", where=where, fix=REFETCH)
+    return CheckpointError(f"{key} is {shown}, {expected} is expected", where=where, fix=REFETCH, code="malformed")
 
 
 def _size(data: Mapping[str, Any], keys: tuple[str, ...], where: str) -> int | None:
@@ -155,52 +189,12 @@ def _dtype(data: Mapping[str, Any]) -> str | None:
     return value.removeprefix("torch.") if value else None
 
 
-def _quantization(data: Mapping[str, Any]) -> str | None:
-    section = data.get("quantization_config")
-    if not isinstance(section, dict):
-        return None
-    return _text(section.get("quant_method")) or _text(section.get("quant_algo")) or "unnamed"
-
-
 def id_list(value: Any, key: str, where: str) -> tuple[int, ...]:
     """Token ids given as one number, a list of them or nothing."""
     items = value if isinstance(value, list) else [] if value is None else [value]
     if any(type(item) is not int for item in items):
         raise _malformed(key, value, "a token id or a list of them", where)
     return tuple(dict.fromkeys(items))
-
-
-def _rope(data: Mapping[str, Any], where: str) -> tuple[RopeScaling, ...]:
-    """Scaling from `rope_scaling` (until transformers 4) or `rope_parameters` (5), per layer kind where nested."""
-    found = []
-    for key in ("rope_parameters", "rope_scaling"):
-        section = data.get(key)
-        if section is None or section == {}:
-            continue
-        if not isinstance(section, dict):
-            raise _malformed(key, section, "an object", where)
-        nested = {name: part for name, part in section.items() if isinstance(part, dict)}
-        parts = nested if nested and len(nested) == len(section) else {"": section}
-        found += [_scaling(f"{key}.{name}".rstrip("."), part, data) for name, part in parts.items()]
-        break  # a file that carries both was written for old and new readers: they say the same
-    return tuple(scaling for scaling in found if scaling.kind != "default")
-
-
-def _scaling(where: str, part: Mapping[str, Any], config: Mapping[str, Any]) -> RopeScaling:
-    kind = part.get("rope_type", part.get("type"))
-    if kind == "default" and "mrope_section" in part:
-        kind = "mrope"
-    if kind is None and where.startswith("rope_parameters") and not part.keys() - _PLAIN_ROPE:
-        kind = "default"
-    fields = {key: value for key, value in part.items() if key not in ("rope_type", "type")}
-    # Phi-3 keeps this one beside the section
-    if "original_max_position_embeddings" not in fields and "original_max_position_embeddings" in config:
-        fields["original_max_position_embeddings"] = config["original_max_position_embeddings"]
-    name = _text(kind)
-    return RopeScaling(_OLD_KINDS.get(name, name) if name else None, fields, where)
-
-
-_PLAIN_ROPE = {"rope_theta", "partial_rotary_factor"}
 
 
 def read_generation_ends(folder: Path, names: list[str]) -> tuple[int, ...] | None:

@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from trtspec.checkpoints.config import ModelConfig
+from trtspec.checkpoints.geometry import windowed_layers
+from trtspec.checkpoints.merges import merges_key
 from trtspec.checkpoints.reading import REFETCH, not_readable
 from trtspec.checkpoints.tensors import Tensor
-from trtspec.checkpoints.tokenizer import TokenizerFacts, content_key
+from trtspec.checkpoints.tokenizer_facts import TokenizerFacts
 from trtspec.errors import CheckpointError, EnvironmentMissing
 
 __all__ = ["GgufFile", "gguf_config", "gguf_tokenizer", "read_gguf"]
@@ -91,25 +93,44 @@ def gguf_config(file: GgufFile) -> ModelConfig:
             value = max(value, default=None)
         return int(value) if isinstance(value, int) and value > 0 else None
 
-    heads = size("attention.head_count")
+    def number(key: str) -> float | None:
+        value = file.metadata.get(f"{family}.{key}")
+        return float(value) if isinstance(value, (int, float)) else None
+
+    heads, hidden, layers = size("attention.head_count"), size("embedding_length"), size("block_count")
+    window, experts = size("attention.sliding_window"), size("expert_count")
     tokens = file.metadata.get("tokenizer.ggml.tokens")
     bos = file.metadata.get("tokenizer.ggml.bos_token_id")
     return ModelConfig(
         architecture=_CLASSES.get(family, f"gguf:{family}"),
         model_type=family,
-        layers=size("block_count"),
-        hidden=size("embedding_length"),
+        layers=layers,
+        hidden=hidden,
         heads=heads,
         kv_heads=size("attention.head_count_kv") or heads,
         vocab_size=size("vocab_size") or (len(tokens) if isinstance(tokens, list) else None),
         max_positions=size("context_length"),
         rope=(),
+        rope_theta=number("rope.freq_base"),
+        rope_local_theta=None,
+        partial_rotary_factor=None,
+        head_dim=size("attention.key_length") or (hidden // heads if hidden and heads else None),
+        intermediate=size("feed_forward_length"),
+        sliding_window=window,
+        windowed_layers=windowed_layers({"model_type": family}, layers) if window else None,
+        experts=experts,
+        dense_layers=(size("leading_dense_block_count") or 0) if experts else None,
+        experts_per_token=size("expert_used_count"),
+        moe_intermediate=size("expert_feed_forward_length"),
+        shared_intermediate=size("expert_shared_feed_forward_length"),
         tied=not any(tensor.name == "output.weight" for tensor in file.tensors),
         dtype=None,
         end_ids=tuple(dict.fromkeys(int(file.metadata[key]) for key in _ENDS if key in file.metadata)),
         bos_ids=() if bos is None else (int(bos),),
         remote_code=False,
         quantization=None,
+        quant=None,
+        gated_mlp=any(".ffn_gate" in tensor.name for tensor in file.tensors),
         transformers_version=None,
         data={},
     )
@@ -133,7 +154,7 @@ def gguf_tokenizer(file: GgufFile) -> TokenizerFacts:
         special=frozenset(index for index, kind in enumerate(kinds) if kind == _CONTROL),
         added=frozenset(index for index, kind in enumerate(kinds) if kind in (_CONTROL, _USER_DEFINED)),
         duplicates=(),
-        merges=content_key(merges) if isinstance(merges, list) else None,
+        merges=merges_key(merges) if isinstance(merges, list) else None,
         pre_tokenizer=None,
         normalizer=None,
         bos_id=None if bos is None else int(bos),

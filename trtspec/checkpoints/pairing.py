@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from trtspec.checkpoints.checkpoint import Survey
-from trtspec.checkpoints.tokenizer import TokenizerFacts
+from trtspec.checkpoints.side import UNKNOWN, Side, side_facts
+from trtspec.checkpoints.tokenizer_facts import TokenizerFacts
 
 __all__ = ["DifferingId", "Pairing", "TokenizerMatch", "compare_tokenizers", "pair_facts"]
 
 Relation = Literal["same", "extended", "different"]
 SHOWN = 10
+# tokens that vocabularies carry to fill up or for later use
+_PLACEHOLDER = re.compile(r"reserved|unused|dummy|placeholder|extra_id|^\[PAD\d*\]$|^<pad\d*>$", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -31,7 +36,9 @@ class TokenizerMatch:
     `relation`: same (every id means the same token on both sides), extended (no id is contradicted, but one side has
     ids that the other lacks), different. `conflicts` counts ids with two meanings; `only_target` and `only_draft` are
     the ids that one side has. `same_ids` of `total_ids` agree; `shared_tokens` is the share of token texts that both
-    vocabularies hold, whatever their ids. `merges`, `pre_tokenizer`, `normalizer`: True if equal, None if unknown.
+    vocabularies hold, whatever their ids. `special_differs` are the first ids with one token that is special (never
+    shown as text) on one side only. `placeholders` of the ids that one side has are named as fillers (reserved,
+    unused). `merges`, `pre_tokenizer`, `normalizer`, `decoder`: True if equal, None if unknown.
     """
 
     relation: Relation
@@ -45,6 +52,19 @@ class TokenizerMatch:
     merges: bool | None
     pre_tokenizer: bool | None
     normalizer: bool | None
+    decoder: bool | None = None
+    special_differs: tuple[int, ...] = ()
+    placeholders: int = 0
+
+    @property
+    def splitting(self) -> dict[str, bool | None]:
+        """Part of how text is split → whether it is equal; None: not known on one side, or of another form."""
+        return {
+            "merges": self.merges,
+            "pre_tokenizer": self.pre_tokenizer,
+            "normalizer": self.normalizer,
+            "decoder": self.decoder,
+        }
 
     @property
     def overlap(self) -> float:
@@ -54,14 +74,17 @@ class TokenizerMatch:
 
 def compare_tokenizers(target: TokenizerFacts, draft: TokenizerFacts) -> TokenizerMatch:
     """Compare id → token over the whole range of both: base, added and special tokens."""
-    splitting = {
+    splitting: dict[str, Any] = {
         "merges": _equal(target.merges, draft.merges),
         "pre_tokenizer": _equal(target.pre_tokenizer, draft.pre_tokenizer),
         "normalizer": _equal(target.normalizer, draft.normalizer),
+        "decoder": _equal(target.decoder, draft.decoder),
     }
     if target.tokens is draft.tokens or target.tokens == draft.tokens:
         count = len(target.tokens)
-        return TokenizerMatch("same", count, count, 0, (), (), (), 1.0 if count else 0.0, **splitting)
+        flags = _special_differs(target, draft, target.tokens.keys())
+        full = 1.0 if count else 0.0
+        return TokenizerMatch("same", count, count, 0, (), (), (), full, **splitting, special_differs=flags)
     only_target = tuple(sorted(target.tokens.keys() - draft.tokens.keys()))
     only_draft = tuple(sorted(draft.tokens.keys() - target.tokens.keys()))
     shared = target.tokens.keys() & draft.tokens.keys()
@@ -77,11 +100,24 @@ def compare_tokenizers(target: TokenizerFacts, draft: TokenizerFacts) -> Tokeniz
         differing=_differing(target.tokens, draft.tokens, [*conflicts, *only_target, *only_draft]),
         shared_tokens=_shared_tokens(target.tokens, draft.tokens),
         **splitting,
+        special_differs=_special_differs(target, draft, shared - set(conflicts)),
+        placeholders=_placeholders([(target.tokens, only_target), (draft.tokens, only_draft)]),
     )
 
 
 def _equal(one: str | None, other: str | None) -> bool | None:
-    return None if one is None or other is None else one == other
+    """Whether two keys stand for the same content; None when one is absent or they come from different forms."""
+    if one is None or other is None or one.rpartition(":")[0] != other.rpartition(":")[0]:
+        return None
+    return one == other
+
+
+def _special_differs(target: TokenizerFacts, draft: TokenizerFacts, same: AbstractSet[int]) -> tuple[int, ...]:
+    return tuple(sorted((target.special ^ draft.special) & same)[:SHOWN])
+
+
+def _placeholders(sides: list[tuple[Mapping[int, str], tuple[int, ...]]]) -> int:
+    return sum(1 for tokens, ids in sides for index in ids if _PLACEHOLDER.search(tokens[index]))
 
 
 def _differing(target: Mapping[int, str], draft: Mapping[int, str], ids: list[int]) -> tuple[DifferingId, ...]:
@@ -102,16 +138,44 @@ class Pairing:
     draft_vocab: int | None
     target_positions: int | None
     draft_positions: int | None
+    target: Side = UNKNOWN
+    draft: Side = UNKNOWN
 
     @property
     def usable_length(self) -> int | None:
         """Prompt + output tokens for which both models have positions; None when neither states a length."""
         return min((n for n in (self.target_positions, self.draft_positions) if n is not None), default=None)
 
+    @property
+    def exchange(self) -> dict[str, bool | None]:
+        """Acceptance mode → whether what the draft proposes has a meaning to the target; None when not known.
+
+        tokens: no id has two meanings (rows that are padding do not matter). logits: the rows of both distributions
+        stand for the same ids too, so the vocabularies must be equally wide.
+        """
+        tokens = None if self.tokenizers is None else self.tokenizers.relation != "different"
+        known = self.target_vocab is not None and self.draft_vocab is not None
+        if tokens is False or not known:
+            return {"tokens": tokens, "logits": False if tokens is False else None}
+        wide = self.target_vocab == self.draft_vocab
+        return {"tokens": tokens, "logits": wide and tokens if wide else False}
+
+    @property
+    def same_template(self) -> bool | None:
+        """Whether both carry the same chat template; None when one has none."""
+        one, other = self.target.chat_template, self.draft.chat_template
+        return None if one is None or other is None else one.strip() == other.strip()
+
+    @property
+    def shared_ends(self) -> tuple[int, ...]:
+        """End ids of both, in the target's order."""
+        return tuple(index for index in self.target.end_ids if index in self.draft.end_ids)
+
     def to_json(self) -> dict[str, Any]:
         """The `pair` object of `check --output json`; null where a value is not known."""
         match = self.tokenizers
         differing = match.differing if match else ()
+        sides = {"target": self.target, "draft": self.draft}
         return {
             "same_tokenizer": match.relation == "same" if match else None,
             "tokenizer_relation": match.relation if match else None,
@@ -119,7 +183,17 @@ class Pairing:
             "shared_tokens": match.shared_tokens if match else None,
             "first_differing_ids": [item.id for item in differing],
             "first_differing_tokens": [{"id": d.id, "target": d.target, "draft": d.draft} for d in differing],
+            "only_in": {"target": len(match.only_target), "draft": len(match.only_draft)} if match else None,
+            "placeholders": match.placeholders if match else None,
+            "special_differing_ids": list(match.special_differs) if match else [],
+            "splitting_equal": match.splitting if match else None,
+            "exchange": self.exchange,
             "vocab_size": {"target": self.target_vocab, "draft": self.draft_vocab},
+            "token_ids": {role: side.ids for role, side in sides.items()},
+            "padding_rows": {role: side.padding for role, side in sides.items()},
+            "end_ids": {**{role: list(side.end_ids) for role, side in sides.items()}, "shared": list(self.shared_ends)},
+            "bos": {role: side.bos_json() for role, side in sides.items()},
+            "same_chat_template": self.same_template,
             "usable_length": self.usable_length,
         }
 
@@ -133,4 +207,6 @@ def pair_facts(target: Survey, draft: Survey) -> Pairing:
         draft_vocab=draft.vocab_size,
         target_positions=target.config.usable_positions if target.config else None,
         draft_positions=draft.config.usable_positions if draft.config else None,
+        target=side_facts(target),
+        draft=side_facts(draft),
     )

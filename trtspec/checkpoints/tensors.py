@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 import math
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NoReturn
 
-from trtspec.checkpoints.reading import REFETCH, is_lfs_pointer, not_readable
+from trtspec.checkpoints.reading import is_lfs_pointer, not_readable, refetch
 from trtspec.errors import CheckpointError
 from trtspec.units import bytes_text
 
@@ -54,29 +55,32 @@ def read_safetensors_header(path: Path) -> list[Tensor]:
             raw = head[8:] + stream.read(length - 1)
     except OSError as error:
         raise not_readable(path, error) from None
-    entries = _parse(path, raw)
-    tensors = [_tensor(path, name, entry) for name, entry in entries.items()]
-    _check_layout(path, entries, tensors, size - 8 - length)
-    return sorted(tensors, key=lambda tensor: entries[tensor.name]["data_offsets"])
+    file = path.name
+    found: list[_Found] = [(*_offsets(path, name, entry), name, entry) for name, entry in _parse(path, raw).items()]
+    found.sort(key=itemgetter(0, 1))
+    tensors = [_tensor(path, file, item) for item in found]
+    _check_layout(path, found, size - 8 - length)
+    return tensors
 
 
-def _corrupt(path: Path, message: str) -> NoReturn:
-    raise CheckpointError(message, where=str(path), fix=REFETCH)
+def _corrupt(path: Path, message: str, code: str = "corrupt") -> NoReturn:
+    raise CheckpointError(message, where=str(path), fix=refetch(path), code=code)
 
 
 def _header_length(path: Path, head: bytes, size: int) -> int:
     if size == 0:
-        _corrupt(path, "is empty (0 bytes)")
+        _corrupt(path, "is empty (0 bytes)", "truncated")
     if is_lfs_pointer(head + b"https://git-lfs") or head.startswith(b"version "):
         fix = f"cd {path.parent} && git lfs pull"
-        raise CheckpointError("is a Git LFS pointer, not the weights", where=str(path), fix=fix)
+        message = "is a Git LFS pointer, not the weights"
+        raise CheckpointError(message, where=str(path), fix=fix, code="lfs-pointer")
     if len(head) < 8:
         _corrupt(path, f"has {size} bytes, too few for a safetensors file")
     length = int(struct.unpack("<Q", head[:8])[0])
     if not 1 <= length <= _MAX_HEADER or head[8:] not in (b"{", b""):
         _corrupt(path, "is not a safetensors file: its header is not a JSON object")
     if length > size - 8:
-        _corrupt(path, f"is cut off: {size} bytes, its header alone needs {length + 8}")
+        _corrupt(path, f"is cut off: {size} bytes, its header alone needs {length + 8}", "truncated")
     return length
 
 
@@ -95,38 +99,44 @@ def _parse(path: Path, raw: bytes) -> dict[str, dict[str, Any]]:
     return data
 
 
-def _tensor(path: Path, name: str, entry: Any) -> Tensor:
+_Found = tuple[int, int, str, Mapping[str, Any]]  # where its data begins and ends, its name and its entry
+
+
+def _offsets(path: Path, name: str, entry: Any) -> tuple[int, int]:
     if not isinstance(entry, dict) or not {"dtype", "shape", "data_offsets"} <= entry.keys():
         _corrupt(path, f"tensor {name!r} lacks dtype, shape or data_offsets")
-    dtype, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
+    offsets = entry["data_offsets"]
+    if not _sizes(offsets) or len(offsets) != 2 or not _sizes(entry["shape"]):
+        _corrupt(path, f"tensor {name!r} has a shape or offsets that are not whole numbers")
+    return offsets[0], offsets[1]
+
+
+def _tensor(path: Path, file: str, found: _Found) -> Tensor:
+    start, stop, name, entry = found
+    dtype, shape = entry["dtype"], entry["shape"]
     if not isinstance(dtype, str) or dtype not in _BITS:
         _corrupt(path, f"tensor {name!r} has the unknown type {dtype!r}")
-    if not _sizes(shape) or not _sizes(offsets) or len(offsets) != 2:
-        _corrupt(path, f"tensor {name!r} has a shape or offsets that are not whole numbers")
     bits = math.prod(shape) * _BITS[dtype]
-    if bits % 8 or bits // 8 != offsets[1] - offsets[0]:
-        held = offsets[1] - offsets[0]
-        _corrupt(
-            path, f"tensor {name!r} of shape {shape} and type {dtype} needs {bits / 8:g} bytes, the file has {held}"
-        )
-    return Tensor(name, tuple(shape), dtype, bits // 8, path.name)
+    if bits % 8 or bits // 8 != stop - start:
+        needed = f"of shape {shape} and type {dtype} needs {bits / 8:g} bytes"
+        _corrupt(path, f"tensor {name!r} {needed}, the file has {stop - start}")
+    return Tensor(name, tuple(shape), dtype, bits // 8, file)
 
 
 def _sizes(value: Any) -> bool:
     return isinstance(value, list) and all(type(item) is int and 0 <= item < 1 << 64 for item in value)
 
 
-def _check_layout(path: Path, entries: Mapping[str, Mapping[str, Any]], tensors: list[Tensor], available: int) -> None:
+def _check_layout(path: Path, found: Sequence[_Found], available: int) -> None:
     end = 0
-    for tensor in sorted(tensors, key=lambda item: entries[item.name]["data_offsets"]):
-        start, stop = entries[tensor.name]["data_offsets"]
+    for start, stop, name, _ in found:
         if start != end:
             fault = "overlaps the one before it" if start < end else f"leaves a hole of {start - end} bytes before it"
-            _corrupt(path, f"tensor {tensor.name!r} {fault}")
+            _corrupt(path, f"tensor {name!r} {fault}")
         end = stop
     if end > available:
         missing = end - available
         share = f"{bytes_text(available)} of {bytes_text(end)} are there"
-        _corrupt(path, f"is cut off: {missing} bytes of tensor data are missing ({share})")
+        _corrupt(path, f"is cut off: {missing} bytes of tensor data are missing ({share})", "truncated")
     if end < available:
         _corrupt(path, f"has {available - end} bytes that belong to no tensor")

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from trtspec.checkpoints import TokenizerMatch
 from trtspec.cli.command import command as make_command
 from trtspec.cli.command import examples, spec_argument
 from trtspec.cli.failures import exit_code
@@ -31,21 +32,33 @@ FOLDER = click.Path(path_type=Path)
         "trtspec check",
         "trtspec check --target ./Llama-3.1-70B-Instruct --draft ./Llama-3.2-1B-Instruct",
         "trtspec check trtspec.yaml --output json",
+        "trtspec check --explain tokenizer-differs",
     )
 )
 @spec_argument
 @click.option("--target", type=FOLDER, help="Checkpoint folder of the target, instead of the spec's.")
 @click.option("--draft", type=FOLDER, help="Checkpoint folder of the draft, instead of the spec's.")
-def command(sink: Sink, spec_path: Path, target: Path | None, draft: Path | None) -> int | None:
+@click.option("--explain", metavar="ID", help="Explain a rule instead of checking; IDs stand beside the findings.")
+def command(sink: Sink, spec_path: Path, target: Path | None, draft: Path | None, explain: str | None) -> int | None:
     """Tell whether target and draft belong together, before anything is built.
 
     Reads configuration, tensor names and tokenizer of both checkpoints (no weights; seconds even for large models),
     compares them id by id, and says what is wrong, how bad it is and what to do. Exits with 3 when the pair cannot
     be served.
     """
+    if explain is not None:
+        _explain(sink, explain)
+        return None
     result = check_pair(_spec_file(spec_path, target, draft))
     sink.result(result.to_json(), lambda console: _print(console, result), result.verdict)
     return None if result.ok else exit_code(PairError("the pair cannot be served"))
+
+
+def _explain(sink: Sink, rule_id: str) -> None:
+    from trtspec.cli.rules import find_rule, show_rule
+
+    found = find_rule(rule_id)
+    sink.result({"schema": 1, "rule": found.to_json()}, lambda console: show_rule(console, found), found.title)
 
 
 def _spec_file(path: Path, target: Path | None, draft: Path | None) -> SpecFile:
@@ -67,11 +80,14 @@ def _spec_file(path: Path, target: Path | None, draft: Path | None) -> SpecFile:
 
 def _print(console: Console, result: CheckResult) -> None:
     console.print(_facts_table(result))
-    if line := _pair_line(result):
-        console.print(line)
+    for line in (_pair_line(result), _machine_line(result)):
+        if line:
+            console.print(escape(line))
     print_findings(console, result.findings)
     style = "bold green" if result.ok else "bold red"
     console.print(f"\n[{style}]{escape(result.verdict)}[/]")
+    if result.findings:
+        console.print("[dim]`trtspec check --explain ID` tells why, with an example[/]")
 
 
 def _facts_table(result: CheckResult) -> Table:
@@ -81,7 +97,10 @@ def _facts_table(result: CheckResult) -> Table:
     for role in ("target", "draft"):
         table.add_column(role, overflow="fold")
     for label, key in _ROWS:
-        cells = (_cell(key, summary[role][key]) for role in ("target", "draft"))
+        values = [summary[role][key] for role in ("target", "draft")]
+        if key == "quantization" and values == [None, None]:
+            continue
+        cells = (_cell(key, value) for value in values)
         table.add_row(label, *(escape(cell) for cell in cells))
     return table
 
@@ -94,14 +113,38 @@ _RELATIONS = {
 
 
 def _pair_line(result: CheckResult) -> str:
-    match, length = result.facts.pair.tokenizers, result.facts.pair.usable_length
+    pair = result.facts.pair
     parts = []
-    if match is not None:
-        agree = f"{count_text(match.same_ids)} of {count_text(match.total_ids)} ids agree"
-        parts.append(f"{_RELATIONS[match.relation]} ({agree})")
-    if length is not None:
-        parts.append(f"usable length {count_text(length)} tokens")
+    if pair.tokenizers is not None:
+        parts.append(_match_text(pair.tokenizers))
+    if pair.usable_length is not None:
+        parts.append(f"usable length {count_text(pair.usable_length)} tokens")
     return f"pair: {'; '.join(parts)}" if parts else ""
+
+
+def _match_text(match: TokenizerMatch) -> str:
+    agree = f"{count_text(match.same_ids)} of {count_text(match.total_ids)} ids agree"
+    if match.relation == "same":
+        return f"{_RELATIONS[match.relation]} ({agree})"
+    first = ", ".join(str(item.id) for item in match.differing[:_DIFFERING])
+    return f"{_RELATIONS[match.relation]} ({agree}, {match.overlap:.1%}; first differing ids: {first})"
+
+
+def _machine_line(result: CheckResult) -> str:
+    """Which TensorRT-LLM builds the engines, who decided that, and for which GPU."""
+    data = result.to_json()
+    toolchain, gpu = data["toolchain"], data["gpu"]
+    parts = []
+    if toolchain is not None:
+        image = f" in {toolchain['image']}" if toolchain["image"] else ""
+        parts.append(f"TensorRT-LLM {toolchain['version']} ({_ORIGINS[toolchain['origin']]}){image}")
+    if gpu is not None:
+        parts.append(f"{gpu['count']} × {gpu['name']} (SM {gpu['sm']}, {bytes_text(gpu['memory_bytes'])})")
+    return f"engines: {'; '.join(parts)}" if parts and toolchain is not None else ""
+
+
+_DIFFERING = 5
+_ORIGINS = {"spec": "as the spec says", "installed": "installed here", "image": "the image's", "default": "default"}
 
 
 _ROWS = (
@@ -116,6 +159,7 @@ _ROWS = (
     ("token ids", "token_ids"),
     ("length", "positions"),
     ("weights", "dtypes"),
+    ("quantized", "quantization"),
     ("end ids", "end_ids"),
     ("chat template", "chat_template"),
 )
@@ -123,7 +167,7 @@ _ROWS = (
 
 def _cell(key: str, value: Any) -> str:
     if value is None or value == []:
-        return "?"
+        return "no" if key == "quantization" else "?"
     if key == "folder":
         path = Path(value)
         return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else value

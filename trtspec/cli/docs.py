@@ -6,8 +6,10 @@ import json
 from pathlib import Path
 
 from trtspec.cli.reference import cli_reference
+from trtspec.cli.rules_document import rules_document
 from trtspec.files import write_text
 from trtspec.spec import spec_json_schema
+from trtspec.toolchain.document import versions_document
 
 __all__ = ["generated_documents", "write_docs"]
 
@@ -15,7 +17,12 @@ __all__ = ["generated_documents", "write_docs"]
 def generated_documents() -> dict[str, str]:
     """File name below docs/ → its text."""
     schema = json.dumps(spec_json_schema(), indent=2, ensure_ascii=False) + "\n"
-    return {"cli.md": cli_reference(), "trtspec.schema.json": schema}
+    return {
+        "cli.md": cli_reference(),
+        "rules.md": rules_document(),
+        "trtspec.schema.json": schema,
+        "versions.md": versions_document(),
+    }
 
 
 def write_docs(folder: Path) -> list[Path]:

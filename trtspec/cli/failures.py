@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import Any
 
 import click
@@ -20,6 +21,7 @@ EXIT_CODES: tuple[tuple[type[errors.TrtspecError], int], ...] = (
     (errors.UsageError, 2),
     (errors.PairError, 3),
     (errors.CheckpointError, 3),
+    (errors.VersionUnsupported, 3),
     (errors.BuildError, 4),
     (errors.ServerError, 5),
     (errors.VerificationFailed, 6),
@@ -57,6 +59,9 @@ def _details(error: errors.TrtspecError) -> list[str]:
     if isinstance(error, errors.ServerNotReady):
         cause = [f"likely cause: {error.cause}"] if error.cause else []
         return [*(f"| {line}" for line in error.log_tail), *cause]
+    if isinstance(error, errors.StepFailed):
+        cause = [f"likely cause: {error.step.cause}"] if error.step.cause else []
+        return [*(f"| {line}" for line in error.step.log_tail), *cause]
     return []
 
 
@@ -70,4 +75,8 @@ def _error_data(error: errors.TrtspecError) -> dict[str, Any]:
     }
     if isinstance(error, errors.SpecError):
         data["problems"] = [{"path": p.path, "message": p.message, "hint": p.hint} for p in error.problems]
+    if isinstance(error, errors.StepFailed):
+        data["step"] = asdict(error.step)
+    if isinstance(error, (errors.PairError, errors.EngineRejected)):
+        data["findings"] = [item.to_json() for item in error.findings if hasattr(item, "to_json")]
     return data

@@ -13,8 +13,12 @@ __all__ = ["COMMANDS", "cli", "main"]
 # name → (one-line help for the list, in the order in which a user needs them); the module is trtspec.cli.<name>
 COMMANDS = {
     "init": "Write a commented trtspec.yaml.",
+    "doctor": "Say what this machine can be used for, and why not.",
     "check": "Tell whether target and draft belong together.",
+    "rules": "List the checks that exist, or explain one.",
+    "plan": "Tell whether the pair fits and pays, and what it costs.",
     "build": "Build the engines: baseline, target and draft.",
+    "engines": "List, inspect and remove built engines.",
     "repo": "Generate the Triton model repository of both arms.",
     "serve": "Start Triton on an arm's repository.",
     "ask": "Stream one answer and show which tokens were drafted.",

@@ -22,7 +22,8 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from trtspec.progress import Advance
+from trtspec.cli.activity import ActivityBoard
+from trtspec.progress import Advance, Tell
 
 __all__ = ["OutputMode", "Sink"]
 
@@ -36,6 +37,7 @@ class Sink:
     mode: OutputMode = "human"
     out: Console = field(default_factory=lambda: Console(highlight=False, soft_wrap=True))
     err: Console = field(default_factory=lambda: Console(stderr=True, highlight=False, soft_wrap=True))
+    _board: ActivityBoard | None = field(default=None, repr=False)
 
     def result(self, data: Mapping[str, Any], human: Callable[[Console], None], quiet: str = "") -> None:
         """Print a command's result: JSON, what `human` draws, or the bare `quiet` line (an id or a path)."""
@@ -61,6 +63,17 @@ class Sink:
         with Progress(*_columns(total, unit), console=self.err, transient=True) as progress:
             bar = progress.add_task(label, total=total)
             yield lambda amount: progress.advance(bar, amount)
+
+    @contextmanager
+    def activity(self, label: str) -> Iterator[Tell]:
+        """A running program on stderr for the `with` block (see `ActivityBoard`); silent in quiet mode."""
+        if self.mode == "quiet":
+            yield lambda _line: None
+            return
+        if self._board is None:
+            self._board = ActivityBoard(self.err)
+        with self._board.show(label) as tell:
+            yield tell
 
 
 def _columns(total: float | None, unit: str) -> list[ProgressColumn]:

@@ -19,7 +19,7 @@ def cli_reference() -> str:
     for name in COMMANDS:
         command = cli.get_command(parent, name)
         assert command is not None, name
-        sections.append(_help_block(f"trtspec {name}", command, parent))
+        sections += _help_blocks(f"trtspec {name}", command, parent)
     return "\n".join([*sections, _exit_codes()])
 
 
@@ -29,10 +29,20 @@ Generated from the commands' own help by `scripts/make-docs`; a test fails when 
 """
 
 
-def _help_block(title: str, command: click.Command, parent: click.Context | None) -> str:
+def _help_blocks(title: str, command: click.Command, parent: click.Context) -> list[str]:
+    """The command's block, and one for each command below it."""
+    blocks = [_help_block(title, command, parent)]
+    if isinstance(command, click.Group):
+        inner = click.Context(command, info_name=title.removeprefix("trtspec "), parent=parent)
+        for name, child in command.commands.items():
+            blocks.append(_help_block(f"{title} {name}", child, inner, name))
+    return blocks
+
+
+def _help_block(title: str, command: click.Command, parent: click.Context | None, name: str | None = None) -> str:
     context = click.Context(
         command,
-        info_name=title.removeprefix("trtspec "),
+        info_name=name or title.removeprefix("trtspec "),
         parent=parent,
         max_content_width=_WIDTH,
         terminal_width=_WIDTH,

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import platform
-from pathlib import Path
 from typing import Any
 
 from trtspec.errors import TrtspecError
 from trtspec.files import read_json
 from trtspec.loadtest.options import RunOptions
 from trtspec.loadtest.prompts import PromptSet
-from trtspec.provenance import provenance
+from trtspec.provenance import machine_facts, provenance
 from trtspec.spec import SpecFile
 from trtspec.spec.names import ROLES, Role
 
-__all__ = ["engine_facts", "machine_facts", "run_provenance"]
+__all__ = ["engine_facts", "run_provenance"]
 
 
 def run_provenance(spec_file: SpecFile, options: RunOptions, prompts: PromptSet) -> dict[str, Any]:
@@ -48,24 +45,3 @@ def engine_facts(spec_file: SpecFile, role: Role) -> dict[str, Any] | None:
     except (TrtspecError, OSError, ValueError):
         return None
     return {"key": path.name, "dtype": config.get("pretrained_config", {}).get("dtype")}
-
-
-def machine_facts() -> dict[str, Any]:
-    """CPU, memory and system of this machine."""
-    import psutil
-
-    return {
-        "system": platform.platform(),
-        "cpu": _cpu_name(),
-        "cpus": os.cpu_count(),
-        "memory_bytes": psutil.virtual_memory().total,
-        "load_average": list(psutil.getloadavg()),
-    }
-
-
-def _cpu_name() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return platform.processor()
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())

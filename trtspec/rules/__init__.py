@@ -2,7 +2,7 @@
 
 from trtspec.rules.check import CheckResult, check_pair, require_pair
 from trtspec.rules.facts import Facts, gather_facts
-from trtspec.rules.registry import RULES, Finding, Hit, Rule, run_rules
+from trtspec.rules.registry import RULES, Finding, Hit, Rule, rule, rules_of, run_rules
 
 __all__ = [
     "RULES",
@@ -14,5 +14,7 @@ __all__ = [
     "check_pair",
     "gather_facts",
     "require_pair",
+    "rule",
+    "rules_of",
     "run_rules",
 ]

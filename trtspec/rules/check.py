@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
-from trtspec.checkpoints import Survey
 from trtspec.errors import PairError
-from trtspec.rules import length_rules, model_rules, reading_rules, tokenizer_rules
-from trtspec.rules.facts import MODEL_ROLES, Facts, gather_facts
+from trtspec.rules.facts import MODEL_ROLES, Facts, ModelRole, gather_facts
 from trtspec.rules.registry import LEVELS, Finding, Level, run_rules
+from trtspec.rules.sizes import model_parameters
 from trtspec.spec import SpecFile
 
-__all__ = ["CheckResult", "check_pair", "require_pair"]
+__all__ = ["RULE_MODULES", "CheckResult", "check_pair", "require_pair"]
 
 SCHEMA = 1
-# importing them fills the registry, in this order
-RULE_MODULES = (reading_rules, model_rules, tokenizer_rules, length_rules)
+# importing them fills the registry, in this order: what cannot be read first, then models, pair, spec
+_TOPICS = (
+    "reading", "architecture", "model", "size", "tokenizer", "text", "length", "quantization", "dtype", "kv",
+    "toolchain", "parallel", "build", "flag", "load",
+)  # fmt: skip
+RULE_MODULES = tuple(import_module(f"trtspec.rules.{topic}_rules") for topic in _TOPICS)
 
 
 @dataclass(frozen=True)
@@ -52,7 +56,9 @@ class CheckResult:
             "verdict": self.verdict,
             "findings": [finding.to_json() for finding in self.findings],
             "pair": self.facts.pair.to_json(),
-            "checkpoints": {role: checkpoint_summary(self.facts.surveys[role]) for role in MODEL_ROLES},
+            "toolchain": _toolchain_summary(self.facts),
+            "gpu": _gpu_summary(self.facts),
+            "checkpoints": {role: checkpoint_summary(self.facts, role) for role in MODEL_ROLES},
         }
 
 
@@ -60,13 +66,30 @@ def _count(number: int, level: Level) -> str:
     return f"{number} {level}{'' if number == 1 else 's'}"
 
 
-def checkpoint_summary(survey: Survey) -> dict[str, Any]:
+def _toolchain_summary(facts: Facts) -> dict[str, Any] | None:
+    """Which TensorRT-LLM the spec means; None for a runtime without it, or where that is not clear."""
+    toolchain = facts.toolchain
+    if toolchain is None:
+        return None
+    return {"version": toolchain.version, "origin": toolchain.origin, "image": toolchain.image}
+
+
+def _gpu_summary(facts: Facts) -> dict[str, Any] | None:
+    """The GPU of the spec's hardware section; None without one, or for a name that is not known."""
+    gpu, hardware = facts.gpu, facts.spec.hardware
+    if gpu is None or hardware is None:
+        return None
+    return {"name": gpu.name, "sm": gpu.sm, "memory_bytes": gpu.memory_bytes, "count": hardware.count}
+
+
+def checkpoint_summary(facts: Facts, role: ModelRole) -> dict[str, Any]:
     """The facts of one checkpoint that a person compares; None for what could not be read."""
+    survey = facts.surveys[role]
     config, weights, tokenizer = survey.config, survey.weights, survey.tokenizer
     return {
         "folder": str(survey.folder),
         "architecture": config.architecture if config else None,
-        "parameters": weights.parameters if weights else None,
+        "parameters": model_parameters(facts, role),
         "layers": config.layers if config else None,
         "hidden_size": config.hidden if config else None,
         "attention_heads": config.heads if config else None,
@@ -75,22 +98,26 @@ def checkpoint_summary(survey: Survey) -> dict[str, Any]:
         "token_ids": tokenizer.width if tokenizer else None,
         "positions": config.usable_positions if config else None,
         "dtypes": weights.bytes_by_dtype if weights else None,
-        "size_bytes": weights.size if weights else None,
+        "size_bytes": weights.size if weights else survey.index.total_size if survey.index else None,
         "format": weights.format if weights else None,
+        "quantization": config.quant.algo or config.quant.method if config and config.quant else None,
         "end_ids": list(survey.end_ids),
         "chat_template": survey.chat_template is not None if tokenizer else None,
     }
 
 
-def check_pair(spec_file: SpecFile) -> CheckResult:
-    """Read both checkpoints of a spec and run every rule; faults of the checkpoints become findings."""
-    facts = gather_facts(spec_file)
+def check_pair(spec_file: SpecFile, *, weights: bool = True) -> CheckResult:
+    """Read both checkpoints of a spec and run every rule about pairs; faults of the checkpoints become findings.
+
+    `weights=False`: weight files that are not there (yet) are no error.
+    """
+    facts = gather_facts(spec_file, weights=weights)
     return CheckResult(facts, run_rules(facts))
 
 
-def require_pair(spec_file: SpecFile) -> CheckResult:
+def require_pair(spec_file: SpecFile, *, weights: bool = True) -> CheckResult:
     """`check_pair`, but PairError with all errors when the pair cannot be served."""
-    result = check_pair(spec_file)
+    result = check_pair(spec_file, weights=weights)
     errors = result.of_level("error")
     if errors:
         lines = "".join(f"\n  {finding.role}: {finding.message}" for finding in errors)

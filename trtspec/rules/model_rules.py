@@ -1,89 +1,16 @@
-"""Rules about the models themselves: architecture, head, rope scaling, size, code in the folder."""
+"""Rules about what config.json says of a model: its head, rope scaling, and sizes; and about the size of the draft."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import TypeGuard
 
-from trtspec.checkpoints import ModelConfig, RopeScaling, Survey, architecture_support
-from trtspec.rules.facts import MODEL_ROLES, Facts, ModelRole
+from trtspec.checkpoints import ModelConfig, RopeScaling, Survey
+from trtspec.checkpoints.families import family_of
+from trtspec.rules.facts import Facts, ModelRole, each_config
 from trtspec.rules.registry import Hit, rule
-from trtspec.units import count_text
 
 __all__: list[str] = []
-
-_RUNTIMES = {"torch": "the torch runtime", "tensorrt_llm": "TensorRT-LLM's engine builder"}
-
-
-@rule(
-    "architecture-unknown",
-    "CRASH",
-    "error",
-    title="The architecture is not one that the runtime can serve",
-    source="model map of TensorRT-LLM 1.0 to 1.2; transformers' causal language models",
-)
-def _architecture(facts: Facts) -> Iterator[Hit]:
-    for role in MODEL_ROLES:
-        config = facts.surveys[role].config
-        if config is None:
-            continue
-        if config.architecture is None:
-            message = "config.json names no architecture"
-            fix = f'add "architectures": ["…ForCausalLM"] to {facts.surveys[role].folder / "config.json"}'
-            yield Hit(role, message, fix, {"architecture": None})
-        else:
-            yield from _supported(facts, role, config.architecture)
-
-
-def _supported(facts: Facts, role: ModelRole, name: str) -> Iterator[Hit]:
-    runtime = facts.spec.runtime
-    support = architecture_support(name, runtime)
-    data = {"architecture": name, "support": support}
-    if support == "other_runtime":
-        yield Hit(role, f"{name} cannot be built by {_RUNTIMES[runtime]} 1.0 to 1.2", "set runtime: torch", data)
-    elif support == "recurrent":
-        message = f"{name} keeps a running state, which cannot go back to before a rejected draft token"
-        yield Hit(role, message, "choose a model with attention only", data)
-    elif support == "not_causal":
-        yield Hit(role, f"{name} is no causal language model", "choose a …ForCausalLM checkpoint", data)
-    elif support == "unknown" and runtime == "tensorrt_llm":
-        yield Hit(role, f"{name} is not in {_RUNTIMES[runtime]}'s model map", "set runtime: torch", data)
-    elif support == "unknown":
-        message = f"{name} is not among the architectures known here; {_RUNTIMES[runtime]} will try it"
-        yield Hit(role, message, "trtspec build tells at once", data, level="warning")
-
-
-@rule(
-    "remote-code",
-    "CRASH",
-    "error",
-    title="The checkpoint needs Python code that it carries",
-    source="auto_map in config.json; code from a folder runs only when the spec allows it",
-)
-def _remote_code(facts: Facts) -> Iterator[Hit]:
-    for role in MODEL_ROLES:
-        config = facts.surveys[role].config
-        if config is None or not config.remote_code:
-            continue
-        name = config.architecture or "the model"
-        known = config.architecture is not None and architecture_support(config.architecture, "torch") == "supported"
-        source = facts.spec.draft if role == "draft" else facts.spec.target
-        if known and not source.trust_remote_code:
-            message = f"the folder carries Python code (auto_map); it is not run, {name} is built in"
-            yield Hit(role, message, None, {"trusted": False}, level="note")
-        elif source.trust_remote_code:
-            message = f"Python code from the folder will run ({role}.trust_remote_code)"
-            yield Hit(role, message, "read it first", {"trusted": True}, level="warning")
-        else:
-            message = f"{name} is defined by Python code in the folder (auto_map), which trtspec does not run by itself"
-            yield Hit(role, message, f"read the code, then set {role}.trust_remote_code: true", {"trusted": False})
-
-
-# model types whose class does not tie the head to the embedding unless config.json says so
-_UNTIED = frozenset(
-    {"llama", "mistral", "mixtral", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "phi", "phi3", "gpt_neox", "gptj",
-     "deepseek", "deepseek_v2", "deepseek_v3", "olmo", "olmo2", "olmoe", "stablelm", "internlm2", "baichuan", "granite"}
-)  # fmt: skip
 
 
 @rule(
@@ -92,20 +19,30 @@ _UNTIED = frozenset(
     "error",
     title="No output head, and the embedding is not said to serve as one",
     source="NVIDIA/TensorRT-LLM#1733, #1675, #1785, #2232: small tied models failed conversion",
+    explanation="Small models reuse the embedding as output head and store it once. The converter looks for lm_head "
+    "unless config.json says that the two are tied.",
+    fix='Add "tie_word_embeddings": true to config.json if the model ties them, else fetch the checkpoint again.',
+    example='no lm_head.weight in the shards, {"tie_word_embeddings": false}',
 )
 def _head(facts: Facts) -> Iterator[Hit]:
-    for role in MODEL_ROLES:
+    for role, config in each_config(facts):
         survey = facts.surveys[role]
-        if survey.config is None or survey.weights is None or survey.weights.head is not None:
-            continue
-        if survey.config.tied:
+        family = family_of(config.architecture, config.model_type)
+        tied = config.tied if config.tied is not None or family is None else family.tied
+        if tied or _has_head(survey) is not False:
             continue
         path = survey.folder / "config.json"
         fix = f'if the model ties them, add "tie_word_embeddings": true to {path}; else fetch the checkpoint again'
-        said = "is false" if survey.config.tied is False else "is not given"
-        sure = survey.config.tied is False or survey.config.model_type in _UNTIED
+        said = "is false" if config.tied is False else "is not given"
         message = f"the weights have no lm_head, and tie_word_embeddings {said} in config.json"
-        yield Hit(role, message, fix, {"tied": survey.config.tied}, level="error" if sure else "note")
+        yield Hit(role, message, fix, {"tied": config.tied}, level="note" if tied is None else "error")
+
+
+def _has_head(survey: Survey) -> bool | None:
+    """Whether the weights, or at least their index, list an output head; None: neither can be read."""
+    if survey.weights is not None:
+        return survey.weights.head is not None
+    return survey.index.has_head if survey.index is not None else None
 
 
 # kind → fields that it needs (transformers' modeling_rope_utils), and the transformers release that brought it
@@ -119,6 +56,8 @@ _ROPE_FIELDS: dict[str, tuple[str, ...]] = {
     "proportional": (),
 }
 _ROPE_SINCE = {"llama3": "4.43", "longrope": "4.43", "yarn": "4.43", "mrope": "4.45", "proportional": "5.0"}
+# tensorrt_llm.functional.RotaryScalingType; from_string answers `none` for every other word
+_ENGINE_ROPE = ("linear", "dynamic", "longrope", "llama3", "yarn", "mrope")
 
 
 @rule(
@@ -127,11 +66,14 @@ _ROPE_SINCE = {"llama3": "4.43", "longrope": "4.43", "yarn": "4.43", "mrope": "4
     "error",
     title="Rope scaling lacks fields of its kind, or is of an unknown kind",
     source="NVIDIA/TensorRT-LLM#2105, #2471, #2302: `type` became `rope_type`, llama3 brought four fields",
+    explanation="Rotary positions are stretched as the model was trained. A field that is missing or renamed is read "
+    "as its default, or stops the conversion.",
+    fix="Copy the section from the model's original config.json.",
+    example='{"rope_scaling": {"rope_type": "llama3", "factor": 8.0}} without low_freq_factor, high_freq_factor, …',
 )
 def _rope(facts: Facts) -> Iterator[Hit]:
-    for role in MODEL_ROLES:
-        config = facts.surveys[role].config
-        for scaling in config.rope if config else ():
+    for role, config in each_config(facts):
+        for scaling in config.rope:
             yield from _rope_hits(role, facts.surveys[role], scaling)
 
 
@@ -174,7 +116,27 @@ def _number(value: object) -> TypeGuard[float]:
 
 
 def _ascending(low: object, high: object) -> bool:
-    return _number(low) and _number(high) and low < high
+    """llama3 interpolates between the two; Llama 4 sets both to 1 and has no band between them."""
+    return _number(low) and _number(high) and low <= high and not (low == high != 1)
+
+
+@rule(
+    "rope-kind-ignored",
+    "SILENT",
+    "error",
+    title="TensorRT-LLM does not know this kind of rope scaling and leaves it out",
+    source="tensorrt_llm/functional.py RotaryScalingType.from_string: linear, dynamic, longrope, llama3, yarn, mrope, "
+    "else none; NVIDIA/TensorRT-LLM#1385",
+    explanation="The engine would be built without any scaling: answers repeat themselves beyond the native length.",
+    fix="Set runtime: torch, or choose a model with one of these kinds.",
+    example='runtime: tensorrt_llm with {"rope_scaling": {"rope_type": "proportional"}}',
+)
+def _rope_ignored(facts: Facts) -> Iterator[Hit]:
+    for role, config in each_config(facts):
+        kinds = [scaling.kind for scaling in config.rope if scaling.kind and scaling.kind not in _ENGINE_ROPE]
+        if facts.engines and kinds:
+            message = f"TensorRT-LLM reads rope kind {kinds[0]!r} as none: positions would not be scaled"
+            yield Hit(role, message, "set runtime: torch", {"kind": kinds[0]})
 
 
 @rule(
@@ -183,11 +145,13 @@ def _ascending(low: object, high: object) -> bool:
     "note",
     title="config.json leaves sizes to the model family's defaults",
     source="transformers fills them from the configuration class",
+    explanation="Checks and plans that need such a size are left out, they do not guess.",
+    fix="Nothing; or write the sizes into config.json.",
+    example='{"architectures": ["FalconForCausalLM"]} without a length',
 )
 def _incomplete(facts: Facts) -> Iterator[Hit]:
-    for role in MODEL_ROLES:
-        config = facts.surveys[role].config
-        missing = _missing_sizes(config) if config else []
+    for role, config in each_config(facts):
+        missing = _missing_sizes(config)
         if missing:
             yield Hit(role, f"config.json does not state {', '.join(missing)}", None, {"missing": missing})
 
@@ -201,41 +165,3 @@ def _missing_sizes(config: ModelConfig) -> list[str]:
         "length": config.max_positions,
     }
     return [name for name, value in wanted.items() if value is None]
-
-
-@rule(
-    "quantized-checkpoint",
-    "CRASH",
-    "warning",
-    title="The checkpoint's weights are quantised",
-    source="quantization_config in config.json; NVIDIA/TensorRT-LLM#1113, #2559",
-)
-def _quantized(facts: Facts) -> Iterator[Hit]:
-    for role in MODEL_ROLES:
-        config = facts.surveys[role].config
-        if config is not None and config.quantization is not None and facts.spec.runtime == "torch":
-            message = f"weights are quantised ({config.quantization}); the torch runtime needs plain ones"
-            yield Hit(role, message, "use the unquantised checkpoint", {"method": config.quantization})
-
-
-@rule(
-    "draft-not-smaller",
-    "PERF",
-    "warning",
-    title="The draft is not smaller than the target",
-    source="a round costs one target pass and draft_length draft passes: it pays only when those are cheap",
-)
-def _size(facts: Facts) -> Iterator[Hit]:
-    target, draft = facts.surveys["target"].weights, facts.surveys["draft"].weights
-    if target is None or draft is None or not target.parameters:
-        return
-    ratio = draft.parameters / target.parameters
-    data = {"ratio": ratio, "target": target.parameters, "draft": draft.parameters}
-    if facts.same_folder:
-        message = "target and draft are the same checkpoint: a control in which all is accepted, never a speed-up"
-        yield Hit("pair", message, "give a smaller model as draft", data)
-    elif ratio >= 1:
-        sizes = f"{count_text(draft.parameters)} parameters, the target {count_text(target.parameters)}"
-        yield Hit("pair", f"the draft has {sizes}", "exchange the two, or choose a smaller draft", data)
-    elif ratio > 0.5:
-        yield Hit("pair", f"the draft is {ratio:.0%} of the target's size: drafting will cost much", None, data, "note")

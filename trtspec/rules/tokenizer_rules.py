@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trtspec.checkpoints import Survey, TokenizerMatch
+from trtspec.checkpoints import TokenizerFacts, TokenizerMatch
 from trtspec.checkpoints.pairing import DifferingId
-from trtspec.rules.facts import MODEL_ROLES, Facts, ModelRole
+from trtspec.rules.facts import MODEL_ROLES, OTHER, Facts, ModelRole, each_tokenizer
 from trtspec.rules.registry import Hit, rule
 from trtspec.units import count_text
 
 __all__: list[str] = []
-
-_OTHER: dict[ModelRole, ModelRole] = {"target": "draft", "draft": "target"}
 
 
 @rule(
@@ -21,10 +19,15 @@ _OTHER: dict[ModelRole, ModelRole] = {"target": "draft", "draft": "target"}
     "error",
     title="An id means different tokens to target and draft",
     source="external drafts exchange ids; huggingface/transformers#33383, #46936, vllm-project/vllm#38174",
+    explanation="Draft and target exchange token ids, never text. An id that means two things turns every draft into "
+    "noise, and where both happen to agree on a length nothing fails. The overlap says how far apart the two are; it "
+    "forecasts no acceptance.",
+    fix="A draft of the target's family and release, with the same tokenizer files.",
+    example="target Llama-3.1-8B, draft Qwen2.5-0.5B",
 )
 def _differs(facts: Facts) -> Iterator[Hit]:
     match = facts.pair.tokenizers
-    if match is None or match.relation != "different":
+    if match is None or match.relation != "different" or _renamed(facts):
         return
     agree = (
         f"{count_text(match.same_ids)} of {count_text(match.total_ids)} ids mean the same token ({match.overlap:.1%})"
@@ -52,11 +55,48 @@ def _data(match: TokenizerMatch) -> dict[str, object]:
 
 
 @rule(
+    "special-tokens-renamed",
+    "SILENT",
+    "warning",
+    title="Some special tokens have other names in the other tokenizer",
+    source="Llama 3.1 named ids that Llama 3 had reserved",
+    explanation="All ordinary tokens and the ends are the same, some special ids are called differently: mostly ones "
+    "that one release reserved and the next took into use. The draft has not learned what they stand for.",
+    fix="Checkpoints of the same release, or accept that these tokens are drafted badly.",
+    example="target Llama-3.1-70B-Instruct, draft Llama-3-8B-Instruct: id 128008",
+)
+def _special(facts: Facts) -> Iterator[Hit]:
+    match, renamed = facts.pair.tokenizers, _renamed(facts)
+    if match is not None and renamed:
+        first = next(item for item in match.differing if item.id in renamed)
+        message = f"{len(renamed)} special ids have two names, all other ids agree; first: {_shown(first)}"
+        yield Hit("pair", message, "use checkpoints of the same release", _data(match))
+
+
+def _renamed(facts: Facts) -> tuple[int, ...]:
+    """The ids with two meanings, where they are all special on both sides and none of them ends a text; else empty."""
+    match, target, draft = facts.pair.tokenizers, facts.surveys["target"], facts.surveys["draft"]
+    if match is None or not 0 < match.conflicts <= _FEW or target.tokenizer is None or draft.tokenizer is None:
+        return ()
+    ours, theirs = target.tokenizer, draft.tokenizer
+    special = (ours.special & theirs.special) - {target.tokenizer.end_id, draft.tokenizer.end_id}
+    named = tuple(sorted(index for index in special if ours.tokens[index] != theirs.tokens[index]))
+    return named if len(named) == match.conflicts else ()
+
+
+_FEW = 1000
+
+
+@rule(
     "tokenizer-extended",
     "SILENT",
     "warning",
     title="One tokenizer has tokens that the other lacks",
     source="all common ids agree; the missing ones are never drafted, or were never trained",
+    explanation="All ids that both have agree; one side has more (tool or vision tokens of a later release). Those "
+    "are never drafted or never accepted.",
+    fix="Checkpoints of the same release, or accept it.",
+    example="target with an added <tool> token, draft without",
 )
 def _extended(facts: Facts) -> Iterator[Hit]:
     match = facts.pair.tokenizers
@@ -78,22 +118,42 @@ def _extended(facts: Facts) -> Iterator[Hit]:
     "error",
     title="A token id is beyond the rows of a model's embedding",
     source="an index out of range in the embedding look-up; vllm-project/vllm#10913, ggml-org/llama.cpp#3812",
+    explanation="Each id is a row of the embedding. A row that is not there is a device-side assertion, or memory of "
+    "something else.",
+    fix="The tokenizer files that belong to the weights, or a resized embedding.",
+    example="128 257 ids over an embedding of 128 256 rows",
 )
 def _beyond(facts: Facts) -> Iterator[Hit]:
     for role in MODEL_ROLES:
         rows = facts.surveys[role].vocab_size
         if rows is None:
             continue
-        own, other = facts.surveys[role].tokenizer, facts.surveys[_OTHER[role]].tokenizer
+        own, other = facts.surveys[role].tokenizer, facts.surveys[OTHER[role]].tokenizer
         if own is not None and own.width > rows:
-            message = f"its tokenizer has ids up to {own.width - 1}, the model only {count_text(rows)} rows"
-            fix = "resize the embedding, or use the tokenizer files that belong to the weights"
-            yield Hit(role, message, fix, {"largest_id": own.width - 1, "rows": rows})
-        elif other is not None and other.width > rows:
-            largest = f"the {_OTHER[role]}'s tokenizer has ids up to {other.width - 1}"
+            yield _own_beyond(role, own, rows)
+        elif other is not None and other.width > rows and not _placeholders_only(other, rows):
+            largest = f"the {OTHER[role]}'s tokenizer has ids up to {other.width - 1}"
             message = f"{largest}, the {role} only {count_text(rows)} rows"
             fix = "choose a pair with the same tokenizer, or resize this model's embedding"
             yield Hit(role, message, fix, {"largest_id": other.width - 1, "rows": rows})
+
+
+def _own_beyond(role: ModelRole, own: TokenizerFacts, rows: int) -> Hit:
+    data = {"largest_id": own.width - 1, "rows": rows}
+    if _placeholders_only(own, rows):
+        message = (
+            f"its tokenizer has the placeholder {own.tokens[own.width - 1]!r} (id {own.width - 1}), the model only "
+        )
+        message += f"{count_text(rows)} rows: a text that contains it would stop the engine"
+        return Hit(role, message, "keep it out of prompts; the model never produces it", data, level="warning")
+    message = f"its tokenizer has ids up to {own.width - 1}, the model only {count_text(rows)} rows"
+    return Hit(role, message, "resize the embedding, or use the tokenizer files that belong to the weights", data)
+
+
+def _placeholders_only(tokenizer: TokenizerFacts, rows: int) -> bool:
+    """True when ids from `rows` on all stand for images or sounds (Gemma 3 1B has the larger models' tokenizer)."""
+    beyond = [text for index, text in tokenizer.tokens.items() if index >= rows]
+    return all(any(kind in text for kind in ("image", "vision", "audio", "video")) for text in beyond)
 
 
 @rule(
@@ -103,11 +163,15 @@ def _beyond(facts: Facts) -> Iterator[Hit]:
     title="The model has more vocabulary rows than the tokenizer has ids",
     source="padding for speed; sizes come from the model, never from the tokenizer: "
     "triton-inference-server/tensorrtllm_backend#720",
+    explanation="Models round their vocabulary up for speed; the rows beyond the tokenizer are never produced. Every "
+    "vocabulary-sized tensor must take its size from the model.",
+    fix="Nothing.",
+    example="Qwen2.5-72B: 152 064 rows for 151 665 ids",
 )
 def _padded(facts: Facts) -> Iterator[Hit]:
-    for role in MODEL_ROLES:
-        rows, tokenizer = facts.surveys[role].vocab_size, facts.surveys[role].tokenizer
-        if rows is not None and tokenizer is not None and 0 < tokenizer.width < rows:
+    for role, tokenizer in each_tokenizer(facts):
+        rows = facts.surveys[role].vocab_size
+        if rows is not None and 0 < tokenizer.width < rows:
             spare = rows - tokenizer.width
             message = (
                 f"{count_text(rows)} vocabulary rows for {count_text(tokenizer.width)} ids: {spare} rows are padding"
@@ -121,12 +185,18 @@ def _padded(facts: Facts) -> Iterator[Hit]:
     "error",
     title="Target and draft have different numbers of vocabulary rows",
     source="logits of different width cannot be compared: NVIDIA/TensorRT-LLM#3615, vllm-project/vllm#7252",
+    explanation="Rejection sampling compares two rows of probabilities number by number; rows of different width "
+    "stop the engine. Accepting by tokens compares ids and does not care about padding.",
+    fix="acceptance: tokens, or pad the smaller model's vocabulary.",
+    example="Qwen2.5-72B (152 064 rows) with Qwen2.5-0.5B (151 936) and acceptance: logits",
 )
 def _sizes(facts: Facts) -> Iterator[Hit]:
     target, draft = facts.pair.target_vocab, facts.pair.draft_vocab
     match = facts.pair.tokenizers
     if target is None or draft is None or target == draft or (match and match.relation == "different"):
         return
+    if any(tokenizer.width > min(target, draft) for _, tokenizer in each_tokenizer(facts)):
+        return  # not padding: ids beyond the smaller model's rows, which `id-beyond-embedding` names
     rows = f"{count_text(target)} vocabulary rows in the target, {count_text(draft)} in the draft"
     data = {"target": target, "draft": draft}
     if facts.spec.speculation.acceptance == "logits":
@@ -143,6 +213,10 @@ def _sizes(facts: Facts) -> Iterator[Hit]:
     "warning",
     title="Same ids, but text is split into tokens differently",
     source="the draft was trained on other token sequences than it will see: fewer drafts are accepted",
+    explanation="The ids agree, but the rules that cut text into them do not. The server tokenizes with the target's "
+    "files, so the draft sees sequences unlike those it was trained on.",
+    fix="The target's tokenizer files in the draft's folder, or expect less acceptance.",
+    example="the same vocabulary with other merges",
 )
 def _splits(facts: Facts) -> Iterator[Hit]:
     match = facts.pair.tokenizers
@@ -164,11 +238,13 @@ def _splits(facts: Facts) -> Iterator[Hit]:
     "error",
     title="One id stands for two tokens",
     source="which of the two is decoded depends on the library",
+    explanation="One library decodes one token, another the other.",
+    fix="Fetch the tokenizer files again.",
+    example='tokenizer.json with "a": 5 and "b": 5',
 )
 def _duplicates(facts: Facts) -> Iterator[Hit]:
-    for role in MODEL_ROLES:
-        tokenizer = facts.surveys[role].tokenizer
-        if tokenizer is not None and tokenizer.duplicates:
+    for role, tokenizer in each_tokenizer(facts):
+        if tokenizer.duplicates:
             index, one, other = tokenizer.duplicates[0]
             message = f"{tokenizer.source} gives id {index} to {one!r} and to {other!r}"
             more = len(tokenizer.duplicates) - 1
@@ -176,94 +252,3 @@ def _duplicates(facts: Facts) -> Iterator[Hit]:
             yield Hit(
                 role, message, "fetch the tokenizer files again", {"ids": [d[0] for d in tokenizer.duplicates[:10]]}
             )
-
-
-@rule(
-    "end-ids-missing",
-    "SILENT",
-    "warning",
-    title="No end id: generation runs to the length limit",
-    source="NVIDIA/TensorRT-LLM#250, triton-inference-server/tensorrtllm_backend#82",
-)
-def _no_end(facts: Facts) -> Iterator[Hit]:
-    for role in MODEL_ROLES:
-        survey = facts.surveys[role]
-        if survey.config is not None and not survey.end_ids:
-            message = "no eos_token_id in generation_config.json or config.json, no eos_token in tokenizer_config.json"
-            yield Hit(role, message, f'write {{"eos_token_id": [ID]}} to {survey.folder / "generation_config.json"}')
-
-
-@rule(
-    "end-ids-differ",
-    "SILENT",
-    "error",
-    title="Target and draft end at different tokens",
-    source="NVIDIA/TensorRT-LLM#250, #2120, #5670",
-)
-def _ends(facts: Facts) -> Iterator[Hit]:
-    target, draft = facts.surveys["target"], facts.surveys["draft"]
-    ours, theirs = set(target.end_ids), set(draft.end_ids)
-    if not ours or not theirs or ours == theirs:
-        return
-    message = f"the target ends at {_ids(target)}, the draft at {_ids(draft)}"
-    ends = ", ".join(str(index) for index in target.end_ids)
-    fix = f'write {{"eos_token_id": [{ends}]}} to {draft.folder / "generation_config.json"}'
-    data = {"target": list(target.end_ids), "draft": list(draft.end_ids)}
-    if ours & theirs:
-        yield Hit("pair", f"{message}: drafts near the end of an answer are lost", fix, data, level="warning")
-    else:
-        yield Hit("pair", f"{message}: they have no end in common", fix, data)
-
-
-def _ids(survey: Survey) -> str:
-    tokens = survey.tokenizer.tokens if survey.tokenizer else {}
-    return ", ".join(f"{index} ({tokens[index]!r})" if index in tokens else str(index) for index in survey.end_ids)
-
-
-@rule(
-    "end-id-out-of-range",
-    "SILENT",
-    "error",
-    title="An end id is beyond the vocabulary",
-    source="it can never be generated: generation runs to the length limit",
-)
-def _end_range(facts: Facts) -> Iterator[Hit]:
-    for role in MODEL_ROLES:
-        survey = facts.surveys[role]
-        rows = survey.vocab_size
-        for index in survey.end_ids if rows is not None else ():
-            if rows is not None and not 0 <= index < rows:
-                message = f"end id {index} is beyond its {count_text(rows)} vocabulary rows"
-                yield Hit(role, message, "correct eos_token_id", {"id": index, "rows": rows})
-
-
-@rule(
-    "chat-template",
-    "INFO",
-    "note",
-    title="No chat template: prompts are sent as plain text",
-    source="instruct models answer plain text badly",
-)
-def _no_template(facts: Facts) -> Iterator[Hit]:
-    survey = facts.surveys["target"]
-    unreadable = any(failure.part in ("folder", "tokenizer", "chat_template") for failure in survey.failures)
-    if survey.chat_template is None and not unreadable:
-        yield Hit("target", "no chat template: prompts are sent as plain text", None)
-
-
-@rule(
-    "double-bos",
-    "SILENT",
-    "note",
-    title="The chat template writes the begin-of-text token and the tokenizer adds another",
-    source="vllm-project/vllm#16976, #27515, #55288",
-)
-def _double_bos(facts: Facts) -> Iterator[Hit]:
-    tokenizer, template = facts.surveys["target"].tokenizer, facts.surveys["target"].chat_template
-    if tokenizer is None or template is None or not tokenizer.adds_bos or tokenizer.bos_id is None:
-        return
-    bos = tokenizer.tokens.get(tokenizer.bos_id, "")
-    if (bos and bos in template) or "bos_token" in template:
-        message = f"template and tokenizer both begin with {bos!r}; trtspec's server adds it once"
-        fix = "other clients: tokenise rendered prompts with add_special_tokens=False"
-        yield Hit("target", message, fix, {"bos_id": tokenizer.bos_id})

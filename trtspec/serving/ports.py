@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 
 from trtspec.errors import PortInUse, ServerError
 
-__all__ = ["Ports", "check_free", "connect_host", "free_ports", "is_free", "listen_address"]
+__all__ = ["Ports", "check_free", "connect_host", "free_ports", "is_free", "listen_address", "port_holder"]
 
 # Below the range from which Linux takes ports for outgoing connections (32768 up), so that none takes ours.
 _CANDIDATES = range(15000, 32000)
@@ -78,10 +78,10 @@ def check_free(host: str, ports: Ports) -> None:
     for protocol, port in ports.items():
         if not is_free(host, port):
             fix = f"stop it, or choose another port: --{protocol}-port {port + 100}, or serving.{protocol}_port"
-            raise PortInUse(port, holder=_holder(port), fix=fix)
+            raise PortInUse(port, holder=port_holder(port), fix=fix)
 
 
-def _holder(port: int) -> str | None:
+def port_holder(port: int) -> str | None:
     """`name (pid N)` of the process that listens on `port`; None where the system does not tell."""
     import psutil
 

@@ -12,8 +12,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from trtspec import supervisor
 from trtspec.errors import ServerNotReady
-from trtspec.serving import supervisor
 from trtspec.serving.diagnosis import log_tail
 from trtspec.serving.health import process_lives
 from trtspec.serving.plan import EXIT_TIMEOUT, LaunchPlan

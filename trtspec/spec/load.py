@@ -12,6 +12,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from trtspec.errors import Problem, SpecError
+from trtspec.spec.migrations import migration_hint
 from trtspec.spec.model import ModelSource, Spec
 from trtspec.spec.names import Arm, Role
 
@@ -93,7 +94,7 @@ def parse_spec(text: str, where: str = "<spec>") -> Spec:
     try:
         return Spec.model_validate(data)
     except ValidationError as error:
-        problems = _unique(problem for item in error.errors() for problem in _problems(item, lines))
+        problems = _unique(problem for item in error.errors() for problem in _problems(item, lines, data))
         raise SpecError(where, problems, fix="trtspec schema shows every field") from None
 
 
@@ -150,14 +151,15 @@ def _index_lines(node: yaml.Node, path: str, lines: dict[str, int]) -> list[Prob
     return duplicates
 
 
-def _problems(item: Any, lines: dict[str, int]) -> list[Problem]:
+def _problems(item: Any, lines: dict[str, int], data: Any) -> list[Problem]:
     path = ".".join(str(part) for part in item["loc"])
     if item["type"] == "value_error":
         # raised by the spec's own validators: one "path: message" a line
         parts = [line.partition(": ") for line in str(item["ctx"]["error"]).splitlines()]
         return [_located(".".join(filter(None, (path, at))), message, lines) for at, _, message in parts]
     if item["type"] == "extra_forbidden":
-        return [_located(path, "unknown key", lines, _nearest(item["loc"]))]
+        hint = migration_hint(item["loc"], data) or _nearest(item["loc"])
+        return [_located(path, "unknown key", lines, hint)]
     if item["type"] == "missing":
         return [Problem(path, "is required")]
     given = item.get("input")

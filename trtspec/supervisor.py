@@ -1,13 +1,17 @@
-"""Runs one server and ends it when told to, or when the process that started it is gone, however that ended.
+"""Runs one program and ends it when told to, or when the process that started it is gone, however that ended.
 
 Run as a script with nothing but the standard library, so that it starts in milliseconds:
-``python -I -S supervisor.py '{"argv": [...], "parent": PID, "exit_wait": SECONDS, "shm_prefix": "..."}'``
+``python -I -S supervisor.py '{"argv": [...], "parent": PID, "exit_wait": SECONDS}'``
 
-stdin   a byte ``t`` or end of file: end the server (SIGTERM, after `exit_wait` seconds SIGKILL); ``k``: SIGKILL now
-stdout  ``pid N`` once the server runs, ``exit CODE`` when it has ended (negative: the signal), ``error TEXT`` else
-stderr  the server's log
+stdin   a byte ``t`` or end of file: end the program (SIGTERM, after `exit_wait` seconds SIGKILL); ``k``: SIGKILL now
+stdout  ``pid N`` once it runs, ``exit CODE`` when it has ended (negative: the signal), ``error TEXT`` else
+stderr  the program's log
 
-The server gets a session of its own and SIGKILL from the kernel should this process be killed. A supervisor is
+Further options: ``shm_prefix`` (regions in /dev/shm to remove at the end), ``after`` (argv of a clean-up command that
+runs when the program had to be ended), ``measure`` (a line ``rss BYTES``, the largest resident size among its
+processes, before the exit line).
+
+The program gets a session of its own and SIGKILL from the kernel should this process be killed. A supervisor is
 needed because the kernel's parent-death signal belongs to a thread, not to a process, and does not reach grandchildren.
 """
 
@@ -17,6 +21,7 @@ import contextlib
 import ctypes
 import json
 import os
+import resource
 import select
 import signal
 import subprocess
@@ -58,9 +63,10 @@ def _start(argv: list[str]) -> subprocess.Popen[bytes]:
     )
 
 
-def _watch(server: subprocess.Popen[bytes], parent: int, exit_wait: float) -> None:
-    """Return when the server has ended, by itself or because it had to."""
+def _watch(server: subprocess.Popen[bytes], parent: int, exit_wait: float) -> bool:
+    """Return when the program has ended: True when it had to."""
     deadline: float | None = None
+    killed = False
     inputs = [0]
     while server.poll() is None:
         readable, _, _ = select.select(inputs, [], [], _TICK)
@@ -68,11 +74,13 @@ def _watch(server: subprocess.Popen[bytes], parent: int, exit_wait: float) -> No
         if order == b"":
             inputs = []
         if order == b"k" or (deadline is not None and time.monotonic() > deadline):
+            killed = True
             server.kill()
             server.wait()
         elif deadline is None and (order is not None or os.getppid() != parent or _terminated):
             deadline = time.monotonic() + exit_wait
             server.terminate()
+    return killed or deadline is not None
 
 
 _terminated: list[int] = []
@@ -83,7 +91,7 @@ def _remember_signal(number: int, _frame: Any) -> None:
 
 
 def _end_descendants(group: int) -> None:
-    """Kill what the server left: its process group, and orphans that became our children."""
+    """Kill what the program left: its process group, and orphans that became our children."""
     for _ in range(50):
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(group, signal.SIGKILL)
@@ -108,17 +116,22 @@ def _children() -> list[int]:
 
 
 def _free_shared_memory(prefix: str) -> None:
-    """Remove the shared-memory regions that a killed server could not remove itself."""
+    """Remove the shared-memory regions that a killed program could not remove itself."""
     for region in Path("/dev/shm").glob(f"{prefix}*"):  # noqa: S108
         with contextlib.suppress(OSError):
             region.unlink()
 
 
+def _clean_up(argv: list[str]) -> None:
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=2, stderr=2, timeout=60, check=False)
+
+
 def main() -> None:
-    """Run the server described by the first argument until it ends."""
+    """Run the program described by the first argument until it ends."""
     options = json.loads(sys.argv[1])
     signal.signal(signal.SIGTERM, _remember_signal)
-    # a function, not SIG_IGN: the server must not inherit it
+    # a function, not SIG_IGN: the program must not inherit it
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(number, lambda _number, _frame: None)
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
@@ -128,9 +141,14 @@ def main() -> None:
         _say(f"error {error}")
         sys.exit(1)
     _say(f"pid {server.pid}")
-    _watch(server, options["parent"], options["exit_wait"])
+    had_to_end = _watch(server, options["parent"], options["exit_wait"])
     _end_descendants(server.pid)
-    _free_shared_memory(options["shm_prefix"])
+    if prefix := options.get("shm_prefix"):
+        _free_shared_memory(prefix)
+    if had_to_end and options.get("after"):
+        _clean_up(options["after"])
+    if options.get("measure"):
+        _say(f"rss {resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024}")
     _say(f"exit {server.returncode}")
 
 

@@ -1,0 +1,51 @@
+"""Locks that never wait: taken when free, told apart when held."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from trtspec.building.locks import is_locked, locked, locked_if_free
+
+
+def test_free_and_held(tmp_path: Path) -> None:
+    folder = tmp_path / "engine"
+    assert not is_locked(folder)
+    assert list(tmp_path.iterdir()) == []  # asking leaves nothing behind
+    with locked_if_free(folder) as free:
+        assert free
+        assert is_locked(folder)
+        with locked_if_free(folder) as again:
+            assert not again
+    assert not is_locked(folder)
+
+
+def test_the_lock_of_another_process(tmp_path: Path) -> None:
+    folder = tmp_path / "engine"
+    code = (
+        "import sys, pathlib\n"
+        "from trtspec.building.locks import locked\n"
+        "with locked(pathlib.Path(sys.argv[1]), lambda holder: None):\n"
+        "    print('held', flush=True)\n"
+        "    sys.stdin.read()\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "held\n"
+    assert is_locked(folder)
+    with locked_if_free(folder) as free:
+        assert not free
+    process.kill()
+    process.communicate()
+    assert not is_locked(folder)
+
+
+def test_what_cannot_be_locked_counts_as_held(tmp_path: Path) -> None:
+    (tmp_path / ".engine.lock").mkdir()
+    with locked_if_free(tmp_path / "engine") as free:
+        assert not free
+    with locked(tmp_path / "other", lambda _holder: None):
+        assert is_locked(tmp_path / "other")

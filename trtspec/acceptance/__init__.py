@@ -1,0 +1,1 @@
+"""The acceptance run on a GPU box (`scripts/gpu-acceptance`): the whole path once, and what to send back."""

@@ -1,0 +1,1 @@
+"""TensorRT engines: what to run for a role, and running it."""

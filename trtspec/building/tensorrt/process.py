@@ -1,0 +1,160 @@
+"""One program of a build: in its own session below a supervisor, its output in a log, ended with us."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Event
+
+from trtspec import supervisor
+from trtspec.errors import BuildError
+
+__all__ = ["Cancelled", "Job", "Outcome", "last_line", "run_job"]
+
+# Between SIGTERM and SIGKILL: enough for Python to unwind, short enough for a person who pressed Ctrl-C.
+EXIT_WAIT = 5.0
+_POLL = 0.2
+_TAIL = 4096
+
+
+class Cancelled(Exception):
+    """The job was ended because the build as a whole ends."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A program to run: `after` is a command that cleans up when it had to be ended (a container that would go on)."""
+
+    argv: Sequence[str]
+    env: Mapping[str, str]
+    cwd: Path
+    log: Path
+    after: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a program ended: exit code (negative: the signal; None: nobody knows), seconds, largest resident size."""
+
+    exit_code: int | None
+    seconds: float
+    peak_rss: int | None
+
+
+@dataclass
+class _Report:
+    """What the supervisor has said so far."""
+
+    text: str = ""
+    words: dict[str, str] = field(default_factory=dict)
+
+    def add(self, data: bytes) -> None:
+        self.text += data.decode(errors="replace")
+        *lines, self.text = self.text.split("\n")
+        for line in lines:
+            word, _, value = line.partition(" ")
+            self.words[word] = value
+
+    def number(self, word: str) -> int | None:
+        value = self.words.get(word)
+        return int(value) if value is not None else None
+
+
+def run_job(job: Job, stop: Event, tell: Callable[[str], None], keep: Sequence[int] = ()) -> Outcome:
+    """Run a program to its end, its output appended to the log; `tell` gets the log's latest line now and then.
+
+    `keep` are file descriptors (a lock) that stay open until the program and all that it started are gone, even when
+    this process is killed. Cancelled once `stop` is set; BuildError when the program cannot be started.
+    """
+    started = time.monotonic()
+    with job.log.open("ab") as log:
+        process = _start(job, log.fileno(), keep)
+    report = _Report()
+    try:
+        _follow(process, report, job.log, stop, tell)
+    finally:
+        _close(process)
+    if "error" in report.words:
+        raise BuildError(f"cannot be started: {report.words['error']}", where=job.argv[0])
+    if stop.is_set():
+        raise Cancelled
+    return Outcome(report.number("exit"), time.monotonic() - started, report.number("rss"))
+
+
+def _start(job: Job, log: int, keep: Sequence[int]) -> subprocess.Popen[bytes]:
+    options = {
+        "argv": list(job.argv),
+        "parent": os.getpid(),
+        "exit_wait": EXIT_WAIT,
+        "after": list(job.after),
+        "measure": True,
+    }
+    return subprocess.Popen(
+        [sys.executable, "-I", "-S", supervisor.__file__, json.dumps(options)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=log,
+        env={**os.environ, **job.env},
+        cwd=job.cwd,
+        start_new_session=True,
+        pass_fds=keep,
+        bufsize=0,
+    )
+
+
+def _follow(
+    process: subprocess.Popen[bytes], report: _Report, log: Path, stop: Event, tell: Callable[[str], None]
+) -> None:
+    """Return when the supervisor has closed its side, which it does when the program and its children are gone."""
+    assert process.stdout is not None
+    ordered = False
+    while True:
+        if stop.is_set() and not ordered:
+            ordered = True
+            _order(process, b"t")
+        if select.select([process.stdout], [], [], _POLL)[0]:
+            data = process.stdout.read(65536)
+            if not data:
+                return
+            report.add(data)
+        tell(last_line(log))
+
+
+def _order(process: subprocess.Popen[bytes], word: bytes) -> None:
+    assert process.stdin is not None
+    with contextlib.suppress(OSError):
+        process.stdin.write(word)
+
+
+def _close(process: subprocess.Popen[bytes]) -> None:
+    """Wait for the supervisor; when we leave for another reason than its end, the closed stdin tells it to end all."""
+    for stream in (process.stdin, process.stdout):
+        assert stream is not None
+        with contextlib.suppress(OSError):
+            stream.close()
+    try:
+        process.wait(EXIT_WAIT + 10)
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+
+
+def last_line(log: Path) -> str:
+    """The last line of a log that says something; of a line that was drawn over (a progress bar) its latest state."""
+    try:
+        with log.open("rb") as stream:
+            stream.seek(max(0, log.stat().st_size - _TAIL))
+            text = stream.read().decode("utf-8", errors="replace")
+    except OSError:
+        return ""
+    parts = [part.strip() for line in text.split("\n") for part in line.split("\r")]
+    return next((part for part in reversed(parts) if part), "")

@@ -1,0 +1,239 @@
+"""A load test's run as the planner sees it: what acceptance it found, what a round cost, and how far a plan was off.
+
+Acceptance and step costs are kept apart. From the measured speed-up S of the time per output token and the measured
+tokens a round E follows the cost of a round in target steps, E / S, and the cost ratio that theorem 3.8 would need for
+it: c = (E / S − 1) / γ. It holds everything that a round costs beyond one target step: drafting, the longer verify,
+calls. It needs no GPU and no roofline, and answers what a plan answers: other draft lengths, break-even acceptance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from trtspec.errors import RecordsError
+from trtspec.planning.acceptance import (
+    Acceptance,
+    bisect,
+    expected_tokens,
+    rate_from_alpha,
+)
+from trtspec.planning.speedup import Performance
+
+__all__ = ["Level", "MeasuredRun", "level_comparison", "read_measured"]
+
+# draft lengths that a measured cost ratio is asked for
+_LONGEST = 16
+
+
+@dataclass(frozen=True)
+class Level:
+    """One concurrency of a run; seconds a token, speed-ups as the load test gives them, None where not measured."""
+
+    concurrency: int
+    speedup: float | None
+    low: float | None
+    high: float | None
+    decode_speedup: float | None
+    baseline_tpot: float | None
+    speculative_tpot: float | None
+
+    @property
+    def loses(self) -> bool:
+        """True when speculation was slower (the interval below 1, or the estimate where there is no interval)."""
+        bound = self.high if self.high is not None else self.speedup
+        return bound is not None and bound < 1
+
+
+@dataclass(frozen=True)
+class MeasuredRun:
+    """What a run says; `acceptance` is None with `reason` where its server counted nothing.
+
+    `prompt_tokens` and `output_tokens` are means over its requests, `name` and `runtime` those of its spec; None where
+    only a summary is there.
+    """
+
+    path: Path
+    acceptance: Acceptance | None
+    reason: str | None
+    levels: tuple[Level, ...]
+    prompt_tokens: int | None = None
+    output_tokens: int | None = None
+    verdict: str | None = None
+    warnings: tuple[str, ...] = ()
+    name: str | None = None
+    runtime: str | None = None
+
+    @property
+    def loses_at(self) -> tuple[int, ...]:
+        """Concurrencies at which speculation was slower."""
+        return tuple(level.concurrency for level in self.levels if level.loses)
+
+
+def read_measured(path: Path) -> MeasuredRun:
+    """The run in a folder, in a requests.jsonl, or in a summary.json; RecordsError when it is none of them."""
+    if path.is_file() and path.suffix == ".json":
+        return _from_summary(path, _summary(path))
+    from trtspec.loadtest.run_folder import read_run, summarise_run
+
+    if path.is_dir() and not (path / "requests.jsonl").exists() and (path / "summary.json").is_file():
+        return _from_summary(path, _summary(path / "summary.json"))
+    run = read_run(path)
+    counters = [record.server for record in run.records if record.server is not None and record.ok]
+    prompts = _mean([item.num_input_tokens for item in counters])
+    outputs = _mean([item.num_output_tokens for item in counters])
+    spec = _object(run.provenance.get("spec"))
+    found = _from_summary(path, summarise_run(run), prompts, outputs)
+    return replace(found, name=_text(spec.get("name")), runtime=_text(spec.get("runtime")))
+
+
+def _summary(path: Path) -> Mapping[str, Any]:
+    from trtspec.files import read_json
+
+    fix = "--measured takes a run's folder, its requests.jsonl or its summary.json"
+    try:
+        data = read_json(path)
+    except (OSError, ValueError, RecursionError) as error:
+        raise RecordsError(f"cannot be read: {error}", where=str(path), fix=fix) from None
+    if not isinstance(data, dict) or not isinstance(data.get("arms"), dict) or "acceptance" not in data:
+        raise RecordsError("is no summary of a load test", where=str(path), fix=fix)
+    return data
+
+
+def _mean(values: list[int | None]) -> int | None:
+    known = [value for value in values if value]
+    return round(sum(known) / len(known)) if known else None
+
+
+def _from_summary(
+    path: Path, summary: Mapping[str, Any], prompts: int | None = None, outputs: int | None = None
+) -> MeasuredRun:
+    acceptance, reason = _acceptance(path, summary)
+    comparison = _object(summary.get("comparison"))
+    synthetic = summary.get("valid_for_acceptance") is False
+    return MeasuredRun(
+        path=path,
+        acceptance=acceptance,
+        reason=reason,
+        levels=_levels(summary),
+        prompt_tokens=prompts,
+        output_tokens=outputs,
+        verdict=comparison.get("verdict"),
+        warnings=("its prompts are synthetic: this acceptance is not that of real traffic",) if synthetic else (),
+    )
+
+
+def _acceptance(path: Path, summary: Mapping[str, Any]) -> tuple[Acceptance | None, str | None]:
+    found = _object(summary.get("acceptance"))
+    rate, histogram = _number(found.get("acceptance_rate")), found.get("acceptance_histogram") or []
+    if rate is None:
+        return None, str(found.get("reason") or "the run has no acceptance rate")
+    length = len(histogram) - 1 if len(histogram) > 1 else None
+    if length is None:
+        return None, "the run has no acceptance histogram, so its draft length is not known"
+    positions = tuple(float(share) for share in found.get("per_position") or ())
+    return Acceptance(rate, length, "measured", positions, str(path)), None
+
+
+def _levels(summary: Mapping[str, Any]) -> tuple[Level, ...]:
+    compared = _object(_object(summary.get("comparison")).get("by_concurrency"))
+    arms = _object(summary.get("arms"))
+    numbers = sorted(int(key) for key in compared if key.isdecimal())
+    return tuple(_level(number, _object(compared[str(number)]), arms) for number in numbers)
+
+
+def _level(concurrency: int, compared: Mapping[str, Any], arms: Mapping[str, Any]) -> Level:
+    speedups = _object(compared.get("speedup"))
+    headline = _object(speedups.get("latency_per_token"))
+    return Level(
+        concurrency,
+        _number(headline.get("estimate")),
+        _number(headline.get("low")),
+        _number(headline.get("high")),
+        _number(_object(speedups.get("time_per_output_token")).get("estimate")),
+        _tpot(arms, "baseline", concurrency),
+        _tpot(arms, "speculative", concurrency),
+    )
+
+
+def _tpot(arms: Mapping[str, Any], arm: str, concurrency: int) -> float | None:
+    levels = _object(_object(arms.get(arm)).get("by_concurrency"))
+    return _number(_object(_object(levels.get(str(concurrency))).get("time_per_output_token")).get("mean"))
+
+
+def _object(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+
+def level_comparison(
+    level: Level, run: MeasuredRun, predicted: tuple[Performance, Performance] | None
+) -> dict[str, Any]:
+    """One concurrency: measured, predicted (baseline, speculative), their error, and what the measurement implies.
+
+    Errors are predicted / measured − 1: 0.1 is 10 % too high.
+    """
+    measured = {
+        "speedup": level.speedup,
+        "low": level.low,
+        "high": level.high,
+        "decode_speedup": level.decode_speedup,
+        "baseline_time_per_output_token": level.baseline_tpot,
+        "speculative_time_per_output_token": level.speculative_tpot,
+    }
+    forecast = None if predicted is None else _forecast(*predicted)
+    errors = None if forecast is None else {name: _error(forecast[name], measured[name]) for name in forecast}
+    return {
+        "concurrency": level.concurrency,
+        "measured": measured,
+        "predicted": forecast,
+        "error": errors,
+        "implied": implied_costs(level, run.acceptance),
+    }
+
+
+def _forecast(baseline: Performance, speculative: Performance) -> dict[str, float]:
+    return {
+        "speedup": baseline.request_latency / speculative.request_latency,
+        "decode_speedup": baseline.time_per_output_token / speculative.time_per_output_token,
+        "baseline_time_per_output_token": baseline.time_per_output_token,
+        "speculative_time_per_output_token": speculative.time_per_output_token,
+    }
+
+
+def _error(predicted: float, measured: float | None) -> float | None:
+    return predicted / measured - 1 if measured else None
+
+
+def implied_costs(level: Level, acceptance: Acceptance | None) -> dict[str, Any] | None:
+    """Cost of a round, cost ratio, break-even acceptance and best draft length that the measurement implies.
+
+    None without an acceptance or a speed-up per output token. A ratio below 0 (a round cheaper than a target step: the
+    two arms were not under the same load) counts as 0 for what is derived from it.
+    """
+    if acceptance is None or not level.decode_speedup:
+        return None
+    length = acceptance.draft_length
+    tokens = acceptance.tokens_per_round(length)
+    steps = tokens / level.decode_speedup
+    ratio = (steps - 1) / length
+    counted = max(ratio, 0.0)
+    alpha = bisect(lambda value: expected_tokens(value, length) - (length * counted + 1))
+    best = max(range(1, _LONGEST + 1), key=lambda n: acceptance.tokens_per_round(n) / (n * counted + 1))
+    reached = length * counted + 1 <= length + 1
+    return {
+        "round_in_target_steps": steps,
+        "cost_ratio": ratio,
+        "break_even_acceptance_rate": rate_from_alpha(alpha, length) if reached else None,
+        "best_draft_length": best,
+        "speedup_at_best": acceptance.tokens_per_round(best) / (best * counted + 1),
+    }

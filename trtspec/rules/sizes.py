@@ -1,0 +1,32 @@
+"""Sizes that several rules look at: parameters of the models, and the length of a sequence."""
+
+from __future__ import annotations
+
+from trtspec.checkpoints.parameters import parameter_count
+from trtspec.rules.facts import Facts, ModelRole
+
+__all__ = ["model_parameters", "sequence_limit", "size_ratio"]
+
+_DERIVED_MOST = 8192  # a derived max_seq_len is not longer
+
+
+def model_parameters(facts: Facts, role: ModelRole) -> int | None:
+    """Parameters of a model: of its tensors, from config.json where they are packed or absent; None: not known."""
+    survey = facts.surveys[role]
+    if survey.weights is not None and (survey.config is None or survey.config.quant is None):
+        return survey.weights.parameters
+    count = parameter_count(survey.config) if survey.config is not None else None
+    return count.total if count else None
+
+
+def size_ratio(facts: Facts) -> tuple[int, int, float] | None:
+    """Parameters of target and draft, and the draft's share; None where one is not known."""
+    target, draft = model_parameters(facts, "target"), model_parameters(facts, "draft")
+    return (target, draft, draft / target) if target and draft is not None else None
+
+
+def sequence_limit(facts: Facts) -> int | None:
+    """Prompt + output tokens of a request: the spec's max_seq_len, else what will be derived; None: not known."""
+    given = facts.spec.build.max_seq_len
+    usable = facts.pair.usable_length
+    return given if given is not None else min(_DERIVED_MOST, usable) if usable is not None else None
