@@ -1,3 +1,4 @@
+import json
 import os
 import signal
 import subprocess
@@ -111,3 +112,8 @@ def test_a_folder_is_removed_whole(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(FileNotFoundError):
         remove_directory(tmp_path / "engine")
+
+
+def test_half_a_surrogate_pair_is_written_as_json_escapes_it(tmp_path: Path) -> None:
+    write_json(tmp_path / "a.json", {"text": "\ud800é"})
+    assert json.loads((tmp_path / "a.json").read_text(encoding="utf-8")) == {"text": "\ud800é"}

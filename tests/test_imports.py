@@ -28,22 +28,24 @@ ALLOWED: dict[str, set[str]] = {
     "checkpoints": {"spec"},
     "rules": {"checkpoints", "hardware", "spec", "toolchain"},
     "building": {"checkpoints", "hardware", "rules", "spec", "toolchain"},
-    "planning": {"building", "checkpoints", "hardware", "loadtest", "rules", "spec", "toolchain"},
+    "planning": {"building", "checkpoints", "hardware", "rules", "spec", "toolchain"},
     "torch_runtime": {"checkpoints"},
     "triton_models": {"speculation", "torch_runtime"},
-    "repository": {"building", "checkpoints", "rules", "spec", "speculation", "triton_models"},
+    "repository": {"building", "checkpoints", "planning", "rules", "spec", "speculation", "toolchain", "triton_models"},
     "wire": {"spec"},
-    "serving": {"repository", "spec", "wire"},
+    "openai_api": {"serving", "spec", "wire"},
+    "serving": {"building", "planning", "repository", "spec", "toolchain", "wire"},
     "loadtest": {"building", "checkpoints", "serving", "spec", "wire"},
     "reports": {"loadtest", "planning", "spec", "wire"},
     "doctor": {"building", "hardware", "serving", "spec", "toolchain"},
     "training": {"checkpoints"},
     "acceptance": {"building", "spec", "toolchain"},
     "demo": {"checkpoints", "spec"},
+    "deploy": {"triton_models"},
     # edge
     "cli": {
-        "building", "checkpoints", "demo", "doctor", "hardware", "loadtest", "planning", "reports", "repository",
-        "rules", "serving", "spec", "toolchain", "training", "wire",
+        "building", "checkpoints", "demo", "doctor", "hardware", "loadtest", "openai_api", "planning", "reports",
+        "repository", "rules", "serving", "spec", "toolchain", "training", "wire",
     },
     "__main__": {"cli"},
 }  # fmt: skip
@@ -55,6 +57,8 @@ THIRD_PARTY: dict[str, set[str]] = {
     "spec": {"pydantic", "pydantic_core", "yaml"},
     "demo": {"yaml"},
     "toolchain": {"packaging"},
+    # the process of the endpoint; what starts it imports none of them
+    "openai_api": {"fastapi", "pydantic", "starlette", "uvicorn"},
     "speculation": {"numpy"},
     # these run in a server's model process or in a training job, never in a command
     "torch_runtime": {"numpy", "torch"},

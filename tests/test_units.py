@@ -1,10 +1,19 @@
 import pytest
 
-from trtspec.units import bytes_text, count_text, duration_text, ms_text
+from trtspec.units import bytes_text, count_text, duration_text, ms_text, plain_text
 
 
 @pytest.mark.parametrize(
-    ("size", "text"), [(0, "0 B"), (1023, "1023 B"), (1024, "1 KiB"), (538_000_000, "513 MiB"), (1 << 45, "32 TiB")]
+    ("size", "text"),
+    [
+        (0, "0 B"),
+        (1023, "1023 B"),
+        (1024, "1 KiB"),
+        (538_000_000, "513 MiB"),
+        (1010 << 20, "1010 MiB"),  # between a thousand and 1024 of a unit: no power of ten
+        (1 << 45, "32 TiB"),
+        (1500 << 40, "1500 TiB"),
+    ],
 )
 def test_bytes(size: int, text: str) -> None:
     assert bytes_text(size) == text
@@ -20,5 +29,22 @@ def test_durations(seconds: float, text: str) -> None:
 
 def test_milliseconds_and_counts() -> None:
     assert ms_text(0.0533) == "53.3 ms"
+    assert ms_text(0.9996) == "1000 ms"
     assert ms_text(2.5) == "2500 ms"
     assert count_text(134_515_008) == "134 515 008"
+
+
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        ("a\tb\nc", "a\tb\nc"),
+        ("\x1b[1;31mred\x1b[0m", "red"),
+        ("\x9b2Jclean", "clean"),
+        ("\x1b]0;title\x07a\x1b]8;;http://x\x1b\\b", "ab"),
+        ("\x1b]never closed\nnext", "\nnext"),
+        ("bell\x07 back\x08 null\x00 delete\x7f", "bell back null delete"),
+        ("naïve 日本", "naïve 日本"),
+    ],
+)
+def test_plain_text_moves_no_cursor(text: str, plain: str) -> None:
+    assert plain_text(text) == plain

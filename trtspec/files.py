@@ -83,8 +83,8 @@ def write_bytes(path: Path, data: bytes) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """`write_bytes` for UTF-8 text."""
-    write_bytes(path, text.encode("utf-8"))
+    """`write_bytes` for UTF-8 text; half a surrogate pair, which UTF-8 cannot hold, is written as JSON escapes it."""
+    write_bytes(path, text.encode("utf-8", "backslashreplace"))
 
 
 def json_text(data: Mapping[str, Any]) -> str:
@@ -93,8 +93,8 @@ def json_text(data: Mapping[str, Any]) -> str:
 
 
 def write_json(path: Path, data: Mapping[str, Any]) -> None:
-    """`json_text` written atomically."""
-    write_text(path, json_text(data))
+    """`json_text` written atomically; half a surrogate pair (of a file name that is no UTF-8) as JSON's escape."""
+    write_bytes(path, json_text(data).encode("utf-8", errors="backslashreplace"))
 
 
 def read_json(path: Path) -> Any:
@@ -134,18 +134,21 @@ def scratch_directory(near: Path) -> Iterator[Path]:
 def _swap(new: Path, final: Path) -> None:
     old = _sibling(final)
     while True:
-        with contextlib.suppress(FileNotFoundError):
-            final.rename(old)
         try:
-            new.rename(final)
-        except OSError:
-            if not final.exists():
-                if old.exists():
-                    old.rename(final)
-                raise
-            # Another process put its result there between the two renames: move that away as well.
-            old = _sibling(final)
-            continue
+            with contextlib.suppress(FileNotFoundError):
+                final.rename(old)
+            try:
+                new.rename(final)
+            except OSError:
+                if not final.exists():
+                    raise
+                # Another process put its result there between the two renames: move that away as well.
+                old = _sibling(final)
+                continue
+        except BaseException:  # an interruption as well: what was there is put back
+            if old.exists() and not final.exists():
+                old.rename(final)
+            raise
         break
     for leftover in final.parent.glob(f"{final.name}{_MARK}{os.getpid()}-*"):
         shutil.rmtree(leftover, ignore_errors=True)

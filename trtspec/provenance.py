@@ -14,7 +14,7 @@ from typing import Any
 
 from trtspec import __version__
 
-__all__ = ["file_sha256", "machine_facts", "package_versions", "provenance", "text_key"]
+__all__ = ["file_sample", "file_sha256", "machine_facts", "package_versions", "provenance", "text_key"]
 
 _PACKAGES = (
     "torch",
@@ -27,6 +27,7 @@ _PACKAGES = (
     "tensorrt-llm",
 )
 _CHUNK = 1 << 22
+_SAMPLE = 1 << 14  # bytes
 
 
 def file_sha256(path: Path) -> str:
@@ -38,11 +39,22 @@ def file_sha256(path: Path) -> str:
     return digest.hexdigest()
 
 
+def file_sample(path: Path) -> str:
+    """Hash of what stands in the middle and at the end of a file: other weights of the same shape differ there."""
+    digest = hashlib.sha256()
+    size = path.stat().st_size
+    with path.open("rb") as stream:
+        for place in (size // 2, max(0, size - _SAMPLE)):
+            stream.seek(place)
+            digest.update(stream.read(_SAMPLE))
+    return digest.hexdigest()[:16]
+
+
 def text_key(parts: Iterable[str], length: int = 16) -> str:
     """A short hexadecimal key of `parts`, which are separated so that no two lists collide."""
     digest = hashlib.sha256()
     for part in parts:
-        digest.update(f"{len(part)}:{part}".encode())
+        digest.update(f"{len(part)}:{part}".encode(errors="surrogatepass"))
     return digest.hexdigest()[:length]
 
 

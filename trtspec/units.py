@@ -1,20 +1,32 @@
-"""Numbers as people read them. Sizes in bytes, times in seconds."""
+"""Numbers and text as people read them. Sizes in bytes, times in seconds."""
 
 from __future__ import annotations
 
-__all__ = ["bytes_text", "count_text", "duration_text", "ms_text"]
+import re
 
+__all__ = ["bytes_text", "count_text", "duration_text", "ms_text", "plain_text", "three_digits"]
+
+# sequences that a terminal obeys (ECMA-48: CSI, OSC, others), then single control characters
+_CONTROL = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|(?:\x1b\]|\x9d)[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c)?|\x1b[ -~]?"
+    r"|[\x00-\x08\x0b-\x1f\x7f-\x9f]"
+)
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
+def three_digits(value: float) -> str:
+    """`value` with three significant digits at most, all of those before the point, never in powers of ten."""
+    return f"{value:.3g}" if abs(value) < 999.5 else f"{value:.0f}"
+
+
 def bytes_text(size: float) -> str:
-    """`size` bytes with a binary unit and three significant digits at most, e.g. `513 MiB`."""
+    """`size` bytes with a binary unit and three significant digits at most, e.g. `513 MiB`, `1010 MiB`."""
     value = float(size)
     for unit in _BINARY[:-1]:
         if abs(value) < 1024:
-            return f"{value:.3g} {unit}" if unit != "B" else f"{value:.0f} B"
+            return f"{three_digits(value)} {unit}" if unit != "B" else f"{value:.0f} B"
         value /= 1024
-    return f"{value:.3g} {_BINARY[-1]}"
+    return f"{three_digits(value)} {_BINARY[-1]}"
 
 
 def duration_text(seconds: float) -> str:
@@ -32,9 +44,14 @@ def duration_text(seconds: float) -> str:
 
 def ms_text(seconds: float) -> str:
     """`seconds` in milliseconds with three significant digits, e.g. `53.3 ms`."""
-    return f"{seconds * 1000:.3g} ms" if seconds < 1 else f"{seconds * 1000:.0f} ms"
+    return f"{three_digits(seconds * 1000)} ms"
 
 
 def count_text(number: int) -> str:
     """`number` with thin grouping, e.g. `134 515 008`."""
     return f"{number:,}".replace(",", " ")
+
+
+def plain_text(text: str) -> str:
+    """`text` without what a terminal obeys (colours, cursor movements, titles); tabs and line ends stay."""
+    return _CONTROL.sub("", text)

@@ -7,12 +7,15 @@ import os
 import subprocess
 import sys
 import tarfile
+import threading
 from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.builders import toy_spec
 from tests.building.tensorrt.gpu_box import BOX_MAIN, make_gpu_box
 from tests.building.tensorrt.stand_in import install_stand_in
 from trtspec.acceptance.__main__ import main
@@ -21,7 +24,7 @@ from trtspec.acceptance.context import Context, Options, Outcome, Skip, StepFail
 from trtspec.acceptance.machine_steps import compare_flags, flags, gpus
 from trtspec.acceptance.pair_steps import build, pair, write_spec
 from trtspec.acceptance.running import known_commands, run_steps
-from trtspec.acceptance.serving_steps import repository
+from trtspec.acceptance.serving_steps import _get, repository
 from trtspec.acceptance.steps import STEPS, Step
 from trtspec.cli.main import COMMANDS
 from trtspec.spec import load_spec
@@ -68,7 +71,7 @@ def test_without_a_gpu_everything_is_skipped_with_a_reason(tmp_path: Path, nothi
         assert states[name]["status"] == "skipped", states[name]
         assert states[name]["reason"], states[name]
     assert "nvidia-smi is not on PATH" in states["build"]["reason"]
-    assert "trtllm-build is not on PATH" in states["flags"]["reason"]
+    assert "trtllm-build is not on PATH" in states["tools"]["reason"]
     assert "nothing that needs a GPU was tested here" in done.stdout
     with tarfile.open(tmp_path / "results.tar.gz") as archive:
         names = archive.getnames()
@@ -181,6 +184,41 @@ def test_the_flag_tables_are_held_against_the_programs(tmp_path: Path, monkeypat
     programs = json.loads((tmp_path / "results" / "flags.json").read_text())["programs"]
     assert {"trtllm-build", "convert-llama", "convert-qwen", "convert-gemma", "quantize"} == set(programs)
     assert programs["trtllm-build"] == {"missing": [], "unknown": []}
+
+
+def test_a_flag_that_differs_does_not_keep_the_build_from_being_tried(tmp_path: Path) -> None:
+    steps = {item.id: item for item in STEPS}
+    replaced = {"machine": succeed, "doctor": succeed, "gpu": succeed, "tools": succeed, "flags": fail}
+    chosen = [
+        step(name, replaced.get(name, succeed), *steps[name].needs)
+        for name in (*replaced, "pair", "spec", "check", "dry-run", "build")
+    ]
+    context = Context(options(tmp_path))
+    assert not run_steps(context, chosen, frozenset(COMMANDS), silent)
+    assert states(context)["flags"] == ("failed", "it broke")
+    assert states(context)["build"] == ("passed", None)
+
+
+def test_the_ports_are_those_of_the_spec(tmp_path: Path) -> None:
+    class Ready(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(self.path.encode())
+
+        def log_message(self, *_arguments: object) -> None:
+            return
+
+    server = HTTPServer(("127.0.0.1", 0), Ready)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        spec_file = toy_spec(tmp_path, serving={"http_port": server.server_port, "grpc_port": 1, "metrics_port": 2})
+        context = Context(options(tmp_path, spec=spec_file.path))
+        assert _get(context, "http_port", "/v2/health/ready") == b"/v2/health/ready"
+        assert _get(context, "metrics_port", "/metrics") is None
+    finally:
+        server.shutdown()
+        server.server_close()
 
 
 def test_flags_that_differ_are_named() -> None:

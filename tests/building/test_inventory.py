@@ -134,7 +134,10 @@ def test_keys_by_their_beginning(tmp_path: Path) -> None:
     assert find_entry(entries, "aaaa1").role == "target"
     with pytest.raises(UsageError, match="could be"):
         find_entry(entries, "aaaa")
-    for unknown in ("aaa", "bbbb", ""):
+    for short in ("aaa", ""):
+        with pytest.raises(UsageError, match="too short"):
+            find_entry(entries, short)
+    for unknown in ("bbb", "bbbb"):
         with pytest.raises(UsageError, match="neither an engine folder nor the key"):
             find_entry(entries, unknown)
 

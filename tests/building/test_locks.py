@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from trtspec.building.locks import is_locked, locked, locked_if_free
+from trtspec.building.locks import is_locked, locked, locked_if_free, sweep_unlocked
 
 
 def test_free_and_held(tmp_path: Path) -> None:
@@ -19,6 +19,21 @@ def test_free_and_held(tmp_path: Path) -> None:
         with locked_if_free(folder) as again:
             assert not again
     assert not is_locked(folder)
+
+
+def test_sweeping_goes_by_locks_and_not_by_process_numbers(tmp_path: Path) -> None:
+    """A build in another container has a process number that means nothing here, or another process."""
+    names = [
+        f"{key}{rest}" for key in ("aaaa", "bbbb", "cccc") for rest in (".partial-1-x", ".cwd.partial-999999999-x")
+    ]
+    for name in names:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "rank0.engine").write_text("half")
+    (tmp_path / "dddd").mkdir()
+    with locked(tmp_path / "bbbb", lambda _holder: None), locked(tmp_path / "aaaa", lambda _holder: None):
+        sweep_unlocked(tmp_path / "aaaa")
+    left = {path.name for path in tmp_path.iterdir() if path.is_dir()}
+    assert left == {"dddd", *(name for name in names if name.startswith("bbbb"))}
 
 
 def test_the_lock_of_another_process(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -14,7 +15,7 @@ import pytest
 
 from tests.builders import tiny_tokenizer_files
 from trtspec.checkpoints import compare_tokenizers, read_checkpoint, render_user, survey_checkpoint
-from trtspec.checkpoints.gguf_file import gguf_config, read_gguf
+from trtspec.checkpoints.gguf_file import GgufFile, gguf_config, gguf_tokenizer, read_gguf
 from trtspec.checkpoints.tokenizer import read_tokenizer
 from trtspec.errors import CheckpointError, EnvironmentMissing
 
@@ -141,3 +142,31 @@ def test_sizes_from_the_metadata(tmp_path: Path) -> None:
     assert (config.head_dim, config.intermediate, config.kv_heads) == (256, 9216, 4)
     assert (config.sliding_window, config.windowed_layers, config.gated_mlp) == (4096, 13, True)
     assert (config.experts, config.dense_layers, config.quant) == (None, None, None)
+
+
+ODD: dict[str, tuple[str, Any, str]] = {
+    "layers without end": ("llama.block_count", 1 << 40, "llama.block_count is 1099511627776, more than any model has"),
+    "width without end": ("llama.embedding_length", [8, 1 << 40], "llama.embedding_length is"),
+    "text for an end id": ("tokenizer.ggml.eos_token_id", "2", "a token id is expected"),
+    "a list for a begin id": ("tokenizer.ggml.bos_token_id", [0], "a token id is expected"),
+    "numbers for tokens": ("tokenizer.ggml.tokens", [1, 2], "carries no tokenizer"),
+}
+
+
+@pytest.mark.parametrize("case", ODD)
+def test_odd_metadata_is_a_fault_of_the_file(folder: Path, case: str) -> None:
+    key, value, message = ODD[case]
+    file = read_gguf(folder / "model.gguf")
+    odd = GgufFile(file.path, {**file.metadata, key: value}, file.tensors)
+    with pytest.raises(CheckpointError, match=re.escape(message)):
+        (gguf_tokenizer(odd), gguf_config(odd))
+
+
+def test_odd_sizes_and_kinds_are_left_out(folder: Path) -> None:
+    file = read_gguf(folder / "model.gguf")
+    odd = {"llama.block_count": "1", "llama.context_length": True, "llama.feed_forward_length": ["a", 16],
+           "tokenizer.ggml.token_type": 3}  # fmt: skip
+    changed = GgufFile(file.path, {**file.metadata, **odd}, file.tensors)
+    config = gguf_config(changed)
+    assert (config.layers, config.max_positions, config.intermediate) == (None, None, 16)
+    assert gguf_tokenizer(changed).special == frozenset()

@@ -124,6 +124,18 @@ def test_special_flags_that_differ_are_named() -> None:
     assert compare_tokenizers(one, other).special_differs == (0,), "an id with two meanings is counted elsewhere"
 
 
+def test_a_special_token_that_got_a_name_is_told_from_another_vocabulary() -> None:
+    """Llama 3.1 gave names to ids that Llama 3 had reserved."""
+    special = {10: "<|begin|>", 11: "<|end|>", 12: "<|reserved|>"}
+    older = replace(facts({0: "a", **special}), special=frozenset(special), end_id=11)
+    newer = replace(older, tokens={**older.tokens, 12: "<|eom|>"})
+    match = compare_tokenizers(newer, older)
+    assert (match.relation, match.renamed, match.exchanges) == ("different", (12,), True)
+    for index in (0, 11):  # an ordinary token, the end
+        other = compare_tokenizers(replace(newer, tokens={**newer.tokens, index: "other"}), older)
+        assert (other.renamed, other.exchanges) == ((), False)
+
+
 def test_fillers_are_told_from_real_tokens() -> None:
     target = facts({0: "a", 1: "<|reserved_special_token_0|>", 2: "<unused1>", 3: "[PAD3]", 4: "<tool>"})
     match = compare_tokenizers(target, facts({0: "a"}))

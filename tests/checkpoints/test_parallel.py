@@ -8,7 +8,7 @@ import pytest
 
 from tests.building.tensorrt.metadata import real_config
 from trtspec.checkpoints.config import ModelConfig, parse_config
-from trtspec.checkpoints.parallel import group_of, largest_tp, padded_vocabulary, pp_misfit, tp_misfits
+from trtspec.checkpoints.parallel import group_of, largest_tp, nearest_tps, padded_vocabulary, pp_misfit, tp_misfits
 
 
 def config_of(model: str, **changes: Any) -> ModelConfig:
@@ -73,6 +73,18 @@ def test_the_group_of_a_quantized_checkpoint_counts() -> None:
     assert group_of(config_of("Qwen2.5-0.5B-Instruct"), "none") is None
     whole = config_of("Qwen2.5-0.5B-Instruct", quantization_config={**section, "group_size": -1})
     assert group_of(whole, "none") is None
+
+
+@pytest.mark.parametrize(
+    ("model", "tp", "near"),
+    [
+        ("Llama-3.1-70B-Instruct", 3, (2, 4)),
+        ("Llama-3.1-70B-Instruct", 12, (8, 16)),
+        ("Qwen2.5-7B-Instruct", 3, (2, 4)),
+    ],
+)
+def test_numbers_of_ranks_nearby(model: str, tp: int, near: tuple[int, ...]) -> None:
+    assert nearest_tps(config_of(model), tp) == near
 
 
 def test_a_model_that_not_even_one_rank_fits() -> None:

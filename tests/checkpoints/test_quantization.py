@@ -175,7 +175,7 @@ def test_packed_shapes_tell_layout_bits_and_groups(
 def test_a_configuration_and_headers_that_do_not_match() -> None:
     said = QuantizationFacts("awq", algo="W4A16_AWQ", bits=4, group_size=128)
     assert "the headers show plain weights" in shown(said, PLAIN).contradictions[0]
-    assert "says nothing of quantisation" in shown(None, *AWQ).contradictions[0]
+    assert "says nothing of quantization" in shown(None, *AWQ).contradictions[0]
     assert shown(None, PLAIN).consistent
     nvfp4 = QuantizationFacts("modelopt", algo="NVFP4", bits=4)
     stored = ((f"{LAYER}.weight", "U8", (256, 64)), (f"{LAYER}.weight_scale", "F8_E4M3", (256, 8)),

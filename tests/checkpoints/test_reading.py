@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import stat
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from trtspec.checkpoints import reading
+from trtspec.checkpoints.gguf_file import read_gguf
 from trtspec.checkpoints.reading import REFETCH, child_names, read_document, refetch
+from trtspec.checkpoints.tensors import read_safetensors_header
 from trtspec.errors import CheckpointError
 
 BAD_DOCUMENTS: dict[str, tuple[bytes, str]] = {
@@ -65,6 +69,30 @@ def test_folders_that_are_none(tmp_path: Path) -> None:
     assert "gone" in str(link.value.fix)
 
 
+def make_pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def make_device(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def make_socket(path: Path) -> None:
+    os.mknod(path, 0o600 | stat.S_IFSOCK)
+
+
+@pytest.mark.parametrize("make", [make_pipe, make_device, make_socket])
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors", "model.gguf"])
+def test_what_has_no_end_is_not_read(tmp_path: Path, make: Callable[[Path], None], name: str) -> None:
+    readers: dict[str, Callable[[Path], object]] = {
+        "config.json": read_document, "model.safetensors": read_safetensors_header, "model.gguf": read_gguf,
+    }  # fmt: skip
+    make(tmp_path / name)
+    with pytest.raises(CheckpointError, match="is a pipe, a socket or a device") as caught:
+        readers[name](tmp_path / name)
+    assert caught.value.code == "no-file"
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
 def test_permission_denied(tmp_path: Path) -> None:
     path = tmp_path / "config.json"
@@ -78,10 +106,11 @@ def test_permission_denied(tmp_path: Path) -> None:
 def test_permission_denied_is_worded_for_people(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As root no file is unreadable, so the system's answer is put in its place."""
 
-    def refuse(self: Path) -> bytes:
+    def refuse(self: Path, _mode: str) -> bytes:
         raise PermissionError(13, "Permission denied", str(self))
 
-    monkeypatch.setattr(Path, "read_bytes", refuse)
+    (tmp_path / "config.json").write_text("{}")
+    monkeypatch.setattr(Path, "open", refuse)
     with pytest.raises(CheckpointError, match="permission denied"):
         read_document(tmp_path / "config.json")
 

@@ -95,6 +95,15 @@ def test_tokens_that_only_the_configuration_declares(tmp_path: Path) -> None:
     assert facts.width == width + 2
 
 
+def test_declared_ids_that_are_none_are_left_out(tmp_path: Path) -> None:
+    width = tiny_tokenizer_files(tmp_path)
+    config = json.loads((tmp_path / "tokenizer_config.json").read_text())
+    config["added_tokens_decoder"] = {key: {"content": f"<{key[:9]}>"} for key in ("9" * 5000, "-1", "٣٢١", "x", "")}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
+    (tmp_path / "added_tokens.json").write_text(json.dumps({"<a>": -1, "<b>": 10**30, "<c>": True, "<d>": 1.0}))
+    assert facts_of(tmp_path).width == width
+
+
 def test_special_tokens_as_objects_and_from_the_older_file(tmp_path: Path) -> None:
     tiny_tokenizer_files(tmp_path)
     (tmp_path / "tokenizer_config.json").write_text(json.dumps({"eos_token": {"content": "<|im_end|>"}}))
@@ -121,6 +130,12 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "no vocabulary": (document(None), "has no usable model.vocab"),
     "ids as text": (document({"a": "0"}), "has no usable model.vocab"),
     "negative id": (document({"a": -1}), "has no usable model.vocab"),
+    "id without end": (document({"a": 1 << 31}), "has no usable model.vocab"),
+    "negative added id": (document({"a": 0}, [{"id": -1, "content": "b"}]), "added token without id and content"),
+    "added id without end": (
+        document({"a": 0}, [{"id": 10**30, "content": "b"}]),
+        "added token without id and content",
+    ),
     "tokens without text": (document([[1, 0.0]]), "has no usable model.vocab"),
     "added tokens an object": (document({"a": 0}, {"b": 1}), "added_tokens is not a list"),
     "added token without id": (document({"a": 0}, [{"content": "b"}]), "added token without id and content"),

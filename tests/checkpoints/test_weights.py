@@ -183,6 +183,14 @@ def test_a_tensor_in_two_shards_and_the_size_that_the_index_states(tmp_path: Pat
     assert good.stated_size == good.size
 
 
+@pytest.mark.parametrize("stated", [float("nan"), float("inf"), -1, 10**400, True, "16", [16]])
+def test_a_size_that_is_none_is_not_stated(tmp_path: Path, stated: Any) -> None:
+    shard(tmp_path, "model-00001-of-00001.safetensors", a=4)
+    weight_map = {"a": "model-00001-of-00001.safetensors"}
+    (tmp_path / INDEX).write_text(json.dumps({"metadata": {"total_size": stated}, "weight_map": weight_map}))
+    assert weights_of(tmp_path).stated_size is None
+
+
 def test_many_shards_keep_their_order_and_name_the_one_that_is_cut(tmp_path: Path) -> None:
     folder = tiny_checkpoint(tmp_path, layers=4, shards=12)
     weights = weights_of(folder)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -48,6 +50,14 @@ def test_dry_run_for_people(box: GpuBox) -> None:
     assert not box.engines.exists()
     run(box)
     assert run(box, "--dry-run").stdout.count("(cached)") == 8
+
+
+def test_a_dry_run_is_a_shell_script(box: GpuBox) -> None:
+    script = run(box, "--dry-run").stdout
+    assert subprocess.run(["bash", "-n"], input=script, text=True, check=True, capture_output=True).stderr == ""
+    starts = ("#", "mkdir -p ", "  --", "trtllm-build", "trtspec engines show ", "python", "/")
+    assert [line for line in script.splitlines() if line and not line.startswith(starts)] == []
+    assert script.count("the longest prompt is") == 1  # the same for three roles
 
 
 def test_dry_run_for_programs(box: GpuBox) -> None:
@@ -138,4 +148,21 @@ def test_activities_on_a_terminal_share_one_live_view() -> None:
     assert shown._live is None
     with pytest.raises(KeyError), shown.show("build draft"):
         raise KeyError
+    assert "failed" in stream.getvalue()
+    with pytest.raises(KeyboardInterrupt), shown.show("build draft"):
+        raise KeyboardInterrupt
     assert "stopped" in stream.getvalue()
+
+
+def test_a_long_line_leaves_the_label_and_the_time_whole() -> None:
+    shown, stream = board(terminal=True)
+    with shown.show("convert baseline + target") as tell:
+        tell("[11/29/2026-21:29:46] [TRT-LLM] [I] " + "x" * 200)
+        assert shown._live is not None
+        shown._live.refresh()
+    text = stream.getvalue()
+    assert "…" in text
+    assert "[TRT-LLM] [I] xxx" in text
+    assert "11/29/2026" not in text
+    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)
+    assert re.search(r"convert baseline \+ target {2,}\d+ ms {2,}\[TRT-LLM\]", plain)

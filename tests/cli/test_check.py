@@ -12,6 +12,7 @@ import jsonschema
 import pytest
 
 from tests.builders import tiny_checkpoint, toy_spec
+from tests.building.tensorrt.metadata import metadata_folder, real_config
 
 FINDING = {
     "type": "object",
@@ -174,3 +175,21 @@ def test_a_bad_spec_is_a_usage_error(tmp_path: Path, content: str | None) -> Non
     assert done.returncode == 2
     assert "trtspec.yaml" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_pair_without_its_weights_is_told_apart_from_one_that_does_not_fit(tmp_path: Path) -> None:
+    metadata_folder(tmp_path / "target", real_config("Llama-3.1-70B-Instruct"))
+    metadata_folder(tmp_path / "draft", real_config("Llama-3.2-1B-Instruct"))
+    folders = ("--target", str(tmp_path / "target"), "--draft", str(tmp_path / "draft"))
+    done = run(*folders, cwd=tmp_path)
+    assert done.returncode == 3
+    assert "the pair would fit, but weights are missing" in done.stdout
+    assert "not here (131 GiB)" in done.stdout
+    assert "next: trtspec plan" not in done.stdout
+
+
+def test_what_to_type_next(tmp_path: Path) -> None:
+    spec = toy_spec(tmp_path)
+    assert run(cwd=tmp_path).stdout.endswith("next: trtspec plan\n")
+    named = spec.path.rename(tmp_path / "my pair.yaml")
+    assert run(str(named.name), cwd=tmp_path).stdout.endswith("next: trtspec plan 'my pair.yaml'\n")

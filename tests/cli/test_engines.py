@@ -97,6 +97,23 @@ def test_show_holds_an_engine_against_its_manifest(tmp_path: Path) -> None:
     assert [found["id"] for found in data("show", str(folder))["findings"]] == ["engine-mapping", "engine-dtype"]
 
 
+def test_a_narrow_terminal_shows_keys_that_can_be_typed(toy: SpecFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    listed = data("list", "--root", str(toy.root))["entries"]
+    lines = run("list", "--root", str(toy.root)).stdout.splitlines()
+    assert lines[0].strip() == "toy"
+    assert max(map(len, lines[:5])) <= 80
+    for entry in listed:
+        assert any(line.startswith(entry["role"]) and entry["key"][:12] in line for line in lines)
+
+
+def test_a_key_of_one_letter_is_too_short(toy: SpecFile) -> None:
+    key = data("list", "--root", str(toy.root))["entries"][0]["key"]
+    refused = run("show", key[:3], "--root", str(toy.root))
+    assert refused.exit_code == 2
+    assert "at least its first 4 characters" in refused.stderr
+
+
 def test_show_what_is_none(tmp_path: Path) -> None:
     assert run("show", "ffff", "--root", str(tmp_path)).exit_code == 2
     (tmp_path / "empty").mkdir()

@@ -26,7 +26,7 @@ def test_the_file_loads_and_the_next_step_is_told() -> None:
     done = run()
     assert done.exit_code == 0, done.output
     assert done.stdout == "wrote trtspec.yaml\n"
-    assert "trtspec check trtspec.yaml" in done.stderr
+    assert done.stderr.endswith("then trtspec check\n")
     assert load_spec(Path("trtspec.yaml")).spec.name == "my-pair"
 
 
@@ -51,6 +51,20 @@ def test_folders_typed_here_are_named_as_the_file_sees_them(tmp_path: Path) -> N
     assert spec_file.checkpoint("target").resolve() == target
     assert spec_file.checkpoint("draft") == draft
     assert CliRunner().invoke(cli, ["check", "specs/pair.yaml"]).exit_code == 0
+
+
+def test_runtime_and_gpu_are_written_into_the_spec() -> None:
+    done = run("--runtime", "tensorrt_llm", "--gpu", "h100", "--count", "4")
+    assert done.exit_code == 0, done.output
+    spec = load_spec(Path("trtspec.yaml")).spec
+    assert spec.hardware is not None
+    assert (spec.runtime, spec.hardware.gpu, spec.hardware.count) == ("tensorrt_llm", "H100-80GB-SXM", 4)
+
+
+def test_a_gpu_that_is_not_known_and_a_count_of_nothing_are_refused() -> None:
+    assert "is not known" in run("--gpu", "H1000").stderr
+    assert run("--count", "2").exit_code == 2
+    assert not Path("trtspec.yaml").exists()
 
 
 def test_a_folder_as_path_gets_the_usual_file_name() -> None:

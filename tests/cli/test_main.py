@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import re
 import resource
 import subprocess
@@ -215,3 +216,56 @@ def test_what_the_system_refuses_is_told_in_its_words() -> None:
     assert done.exit_code == 1
     assert "error: /full/[x]: No space left on device" in done.stderr
     assert "unexpected" not in done.stderr
+
+
+@pytest.mark.parametrize("output", ["human", "json", "quiet"])
+def test_a_full_disk_behind_stdout_is_told_on_stderr(output: str) -> None:
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-m", "trtspec", "rules", "--output", output]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: No space left on device")
+    assert "Traceback" not in done.stderr
+
+
+def test_what_stdout_cannot_hold_is_escaped(tmp_path: Path) -> None:
+    """Half a surrogate pair in a config.json, and a terminal that knows ASCII only."""
+    for role in ("target", "draft"):
+        (tmp_path / role).mkdir()
+        (tmp_path / role / "config.json").write_text('{"architectures": ["\\ud800é"]}')
+    folders = ["--target", str(tmp_path / "target"), "--draft", str(tmp_path / "draft")]
+    for encoding in ("utf-8", "ascii"):
+        for output in ("human", "json", "quiet"):
+            command = [sys.executable, "-m", "trtspec", "check", "--output", output, *folders]
+            variables = {**os.environ, "PYTHONIOENCODING": encoding}
+            done = subprocess.run(command, capture_output=True, env=variables, cwd=tmp_path, check=False)
+            assert done.returncode == 3, done.stderr
+            if output == "json":
+                assert json.loads(done.stdout)["checkpoints"]["target"]["architecture"] == "\ud800é"
+
+
+def test_a_terminal_without_columns_is_taken_for_a_usual_one() -> None:
+    done = CliRunner().invoke(cli, ["check", "nothing.yaml"], env={"COLUMNS": "0"})
+    assert "nothing.yaml: no such file" in done.stderr
+    assert "H100" in CliRunner().invoke(cli, ["plan", "--gpus"], env={"COLUMNS": "0"}).stdout
+
+
+@pytest.mark.parametrize("output", ["human", "quiet"])
+def test_a_checkpoint_cannot_steer_the_terminal(tmp_path: Path, output: str) -> None:
+    name = "\x1b[31mRed\x07\u202e\x9b"
+    for role in ("target", "draft"):
+        (tmp_path / role).mkdir()
+        (tmp_path / role / "config.json").write_text(
+            json.dumps({"architectures": [name], "rope_scaling": {"type": name}})
+        )
+    folders = ["--target", str(tmp_path / "target"), "--draft", str(tmp_path / "draft")]
+    done = CliRunner().invoke(cli, ["check", "--output", output, *folders])
+    assert not set("\x1b\x07\u202e\x9b") & set(done.output)
+    assert output == "quiet" or "\\x1b[31mRed\\x07\\u202e\\x9b" in done.stdout
+
+
+def test_a_mistyped_command_names_the_nearest() -> None:
+    assert "Did you mean 'build'?" in CliRunner().invoke(cli, ["bild"]).stderr
+    other = CliRunner().invoke(cli, ["xyzzy"])
+    assert other.exit_code == 2
+    assert "Did you mean" not in other.stderr

@@ -59,6 +59,11 @@ def test_detail_adds_terms_and_notes(folder: Path) -> None:
     assert "default-fractions-collide" in detail
 
 
+def test_what_to_type_next_after_a_plan_of_the_spec_as_it_is(folder: Path) -> None:
+    assert run(cwd=folder).stdout.endswith("next: trtspec build --dry-run\n")
+    assert "next: trtspec build" not in run("--gpu", "H200", cwd=folder).stdout
+
+
 def test_the_list_of_gpus_needs_no_spec(tmp_path: Path) -> None:
     done = run("--gpus", "--output", "json", cwd=tmp_path)
     rows = json.loads(done.stdout)["gpus"]
@@ -83,13 +88,16 @@ def test_the_torch_runtime_without_a_gpu(tmp_path: Path) -> None:
         (("--gpu", "H1000X"), 2, "H1000X"),
         (("--concurrency", "0"), 2, "numbers from 1 to 4096"),
         (("--concurrency", "1,,2"), 2, "numbers from 1 to 4096"),
+        (("--concurrency", "9" * 5000), 2, "numbers from 1 to 4096"),
         (("--draft-length", "65"), 2, "numbers from 0 to 64"),
         (("--acceptance-rate", "1.2"), 2, "1.2"),
         (("--acceptance-rate", "nan"), 2, "nan"),
         (("--price", "-1"), 2, "-1"),
+        (("--price", "1e300"), 2, "1e+300"),
         (("--assume", "speed"), 2, "NAME=NUMBER"),
         (("--assume", "speed=1"), 2, "speed"),
         (("--assume", "call_cpu=inf"), 2, "call_cpu"),
+        (("--assume", "call_latency=1e308"), 2, "call_latency"),
         (("--measured", "nothing"), 1, "no such file"),
         (("nothing.yaml",), 2, "nothing.yaml"),
     ],
@@ -103,10 +111,10 @@ def test_bad_input_is_explained(folder: Path, options: tuple[str, ...], code: in
 
 def test_a_plan_loads_no_heavy_package(folder: Path) -> None:
     code = (
-        "import sys; from pathlib import Path; from trtspec.spec import load_spec; "
-        "from trtspec.planning.plan import make_plan; make_plan(load_spec(Path('trtspec.yaml'))).to_json(); "
-        "print([name for name in ('torch', 'transformers', 'plotly', 'scipy', 'tritonclient', 'numpy') "
-        "if name in sys.modules])"
+        "import sys; from trtspec.cli.main import cli\n"
+        "try:\n cli(['plan', '--output', 'quiet'])\nexcept SystemExit:\n pass\n"
+        "print([name for name in ('torch', 'transformers', 'plotly', 'scipy', 'tritonclient', 'numpy', 'asyncio', "
+        "'trtspec.loadtest') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    assert done.stdout.splitlines()[-1] == "[]"

@@ -25,6 +25,14 @@ def test_the_block_is_fenced_and_names_what_was_found() -> None:
     assert lines["tensorrt_llm, build in docker"].strip().startswith("no: docker is not on PATH")
 
 
+def test_the_block_keeps_to_the_width_of_a_terminal() -> None:
+    found = laptop()
+    lines = issue_block(found, verdicts(found)).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert sum("NVML" in line for line in lines) == 1  # said once, not by every step
+    assert "loadtest --arm-url" in " ".join(" ".join(lines).split())
+
+
 def test_what_is_absent_has_a_reason_and_is_never_zero() -> None:
     found = laptop()
     data = to_json(found, verdicts(found))

@@ -41,6 +41,12 @@ def test_a_laptop_can_use_torch_and_nothing_else() -> None:
         assert verdict.fixes
 
 
+def test_fixes_are_common_ones_first_then_by_way() -> None:
+    assert [where for where, _ in runtime(laptop(), "tensorrt_llm").fixes] == ["next", "here", "in docker"]
+    assert runtime(laptop(), "torch").fixes == ()
+    assert {where for where, _ in runtime(with_gpus(docker=DOCKER), "tensorrt_llm").fixes} == {"here"}
+
+
 def test_inside_the_image_engines_are_built_and_served_here() -> None:
     assert usable_steps(in_image()) == ["build here", "serve here"]
     assert runtime(in_image(), "tensorrt_llm").usable

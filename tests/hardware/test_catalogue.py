@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from trtspec.errors import UsageError
-from trtspec.hardware.catalogue import GPUS, Gpu, find_gpu, known_gpu
+from trtspec.hardware.catalogue import GPUS, Gpu, find_gpu, known_gpu, like_gpu
 
 MIB, GIB = 1 << 20, 1 << 30
 
@@ -140,3 +140,10 @@ def test_what_names_no_model_is_unknown(name: str) -> None:
 
 def test_a_device_s_memory_decides_between_forms_of_one_name() -> None:
     assert known_gpu("NVIDIA A100", 40960 * MIB) == find_gpu("A100-40GB-SXM")
+
+
+def test_a_gpu_like_an_unknown_one() -> None:
+    like = like_gpu("NVIDIA Someday", 89)
+    assert like is not None
+    assert (like.name, like.sm) == ("NVIDIA Someday", 89)
+    assert like_gpu("NVIDIA Someday", 999) is None

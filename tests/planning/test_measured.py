@@ -10,8 +10,9 @@ from tests.planning.pairs import metadata_spec
 from tests.reports.sample import Shape, make_records, sample_provenance, write_run
 from trtspec.errors import RecordsError
 from trtspec.planning.acceptance import Acceptance
-from trtspec.planning.measured import Level, implied_costs, read_measured
+from trtspec.planning.measured import Level, implied_costs
 from trtspec.planning.plan import Plan, PlanOptions, make_plan
+from trtspec.reports.measured import read_measured
 
 FAST = Level(1, 1.5, 1.4, 1.6, 1.6, 0.010, 0.00625)
 
@@ -88,7 +89,7 @@ def test_nothing_is_implied_without_an_acceptance() -> None:
 
 
 def test_on_a_cpu_the_run_itself_tells_what_a_round_costs(run: Path, tmp_path: Path) -> None:
-    plan = make_plan(toy_spec(tmp_path), PlanOptions(measured=run))
+    plan = make_plan(toy_spec(tmp_path), PlanOptions(measured=read_measured(run)))
     data = plan.to_json()["measured"]
     assert plan.forecast is None
     assert "for GPUs" in data["prediction_reason"]
@@ -103,7 +104,7 @@ def test_on_a_cpu_the_run_itself_tells_what_a_round_costs(run: Path, tmp_path: P
 
 @pytest.fixture(scope="module")
 def predicted(run: Path, tmp_path_factory: pytest.TempPathFactory) -> Plan:
-    return make_plan(metadata_spec(tmp_path_factory.mktemp("pair")), PlanOptions(measured=run))
+    return make_plan(metadata_spec(tmp_path_factory.mktemp("pair")), PlanOptions(measured=read_measured(run)))
 
 
 def test_on_a_gpu_prediction_and_error_stand_beside_the_measurement(predicted: Plan) -> None:
@@ -131,5 +132,5 @@ def test_a_prediction_is_made_under_the_traffic_of_the_run(predicted: Plan) -> N
 def test_a_run_of_another_spec_is_pointed_out(tmp_path: Path) -> None:
     provenance = sample_provenance() | {"spec": {"name": "other", "runtime": "torch"}}
     folder = write_run(tmp_path / "run", make_records(), provenance)
-    plan = make_plan(metadata_spec(tmp_path), PlanOptions(measured=folder))
+    plan = make_plan(metadata_spec(tmp_path), PlanOptions(measured=read_measured(folder)))
     assert any("name other, this plan llama70b" in text for text in plan.run_warnings)

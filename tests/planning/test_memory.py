@@ -174,15 +174,36 @@ def test_limits_follow_from_the_caches() -> None:
     assert usual.by_memory == tokens // 4128  # 4096 + 8 drafted, in blocks of 32
     assert longest.by_memory == tokens // 8224
     assert plan.limits.max_concurrent_sequences == min(32, usual.by_memory)
-    assert plan.limits.max_prompt_tokens == 8192 - 96
+    assert plan.limits.max_prompt_tokens == 8191
+    assert plan.limits.max_prompt_with_answer == 8192 - 96
 
 
 def test_a_small_cache_limits_prompts() -> None:
-    plan = plan_of("L4", target={"checkpoint": "Gemma-2-9B"}, build={"max_batch_size": 16})
+    build = {"max_batch_size": 16, "max_num_tokens": 4096}
+    plan = plan_of("L4", target={"checkpoint": "Gemma-2-9B"}, build=build)
     tokens = plan.kv_cache["target"].max_tokens
     assert tokens is not None
-    assert plan.limits.max_prompt_tokens == tokens - 8 - 256
+    assert tokens < 4096
+    assert plan.limits.max_prompt_tokens == plan.limits.max_prompt_tokens_chunked == tokens - 8 - 1
+    assert plan.limits.max_prompt_with_answer == tokens - 8 - 256
     assert plan.limits.rooms[1].by_memory == 0
+
+
+def test_prompts_go_through_in_one_pass_unless_the_server_cuts_them() -> None:
+    """A 32k engine rejects 9000 tokens (NVIDIA/TensorRT-LLM#2702)."""
+    length = {"max_seq_len": 32768, "max_num_tokens": 8192}
+    limits = plan_of(target={"checkpoint": "Llama-3.1-8B"}, build=length).limits
+    assert (limits.max_prompt_tokens, limits.max_prompt_tokens_chunked) == (8192, 32767)
+    assert limits.max_prompt_with_answer == 32768 - 256
+    roomy = plan_of(target={"checkpoint": "Llama-3.1-8B"}, build={**length, "max_num_tokens": 32768}).limits
+    assert roomy.max_prompt_tokens == roomy.max_prompt_tokens_chunked == 32767
+
+
+def test_a_given_max_input_len_changes_no_limit() -> None:
+    """trtllm-build ignores it with packed input and context FMHA."""
+    build = {"max_seq_len": 4096, "max_num_tokens": 4096}
+    free, given = (plan_of(build={**build, **more}, count=4, target={"tp": 4}) for more in ({}, {"max_input_len": 512}))
+    assert free.limits == given.limits
 
 
 def test_one_process_has_one_context_and_an_orchestrator_one_for_each_rank() -> None:
@@ -279,6 +300,17 @@ def test_two_changes_together_where_one_is_not_enough() -> None:
     assert all(remedy.fits for remedy in plan.remedies) or all(not remedy.fits for remedy in plan.remedies)
     pairs = plan_of("A100-40GB-SXM", target={"checkpoint": "Llama-3.1-70B"}, count=1).remedies
     assert pairs
+    assert all(remedy.fits for remedy in pairs)
+    assert {len(remedy.changes) for remedy in pairs} == {2}
+
+
+def test_only_changes_that_the_rules_allow_are_proposed() -> None:
+    file = spec_file()
+    gpu, surveys = find_gpu("H100-80GB-SXM"), surveys_of(file)
+    assert any("int4_awq" in remedy.text for remedy in memory_plan(file, gpu, surveys).remedies)
+    without = memory_plan(file, gpu, surveys, allowed=lambda spec, _gpu: spec.target.quantization != "int4_awq")
+    assert without.remedies
+    assert not any("int4_awq" in remedy.text for remedy in without.remedies)
 
 
 def test_nothing_is_proposed_where_all_fits() -> None:
@@ -288,6 +320,18 @@ def test_nothing_is_proposed_where_all_fits() -> None:
 @pytest.mark.parametrize("length", [4096, 8192])
 def test_sizes_are_those_that_the_builder_writes(tmp_path: Path, length: int) -> None:
     file = toy_spec(tmp_path, build={"max_batch_size": 300, "max_seq_len": length})
+    same_sizes(file, length)
+
+
+@pytest.mark.parametrize("build", [{"max_batch_size": 1, "max_num_tokens": 8192}, {"max_num_tokens": 24}])
+def test_sizes_of_engines_are_capped_and_rounded_as_the_builder_does(tmp_path: Path, build: dict[str, Any]) -> None:
+    """8192 tokens never are in flight in one sequence of 1024; 24 are no whole block."""
+    file = toy_spec(tmp_path, runtime="tensorrt_llm", build={**build, "max_seq_len": 1024})
+    same_sizes(file, 1024)
+    assert engine_sizes(file.spec, "draft", 1024).max_num_tokens != build["max_num_tokens"]
+
+
+def same_sizes(file: SpecFile, length: int) -> None:
     for role in ROLES:
         limits, sizes = engine_limits(file, role), engine_sizes(file.spec, role, length)
         assert (sizes.max_batch_size, sizes.max_seq_len) == (limits.max_batch_size, limits.max_seq_len)

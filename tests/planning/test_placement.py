@@ -13,6 +13,9 @@ from trtspec.spec import Spec
 SIZES = st.sampled_from([1, 2, 3, 4, 8])
 
 
+FAST_LOGITS: dict[str, Any] = {"speculation": {"acceptance": "logits"}, "serving": {"fast_logits": True}}
+
+
 def spec_of(**sections: Any) -> Spec:
     return spec_file(**sections).spec
 
@@ -47,7 +50,7 @@ def test_laws_of_placement(tp: int, pp: int, draft_tp: int, draft_pp: int, count
 
 @given(SIZES, SIZES)
 def test_participants_of_fast_logits_are_disjoint_and_leave_rank_0_out(target: int, draft: int) -> None:
-    spec = spec_of(target={"tp": target}, draft={"tp": draft}, speculation={"acceptance": "logits"})
+    spec = spec_of(target={"tp": target}, draft={"tp": draft}, **FAST_LOGITS)
     launch = place(spec, 16).launch
     ids = [int(rank) for role in ("draft", "target") for rank in launch.participant_ids[role].split(",")]
 
@@ -62,8 +65,10 @@ def test_participants_of_fast_logits_are_disjoint_and_leave_rank_0_out(target: i
         ({"target": {"tp": 4}}, "orchestrator", 1, True),
         ({"target": {"tp": 2}, "draft": {"tp": 2}}, "orchestrator", 1, True),
         ({"target": {"pp": 2}}, "orchestrator", 1, True),
-        ({"speculation": {"acceptance": "logits"}}, "orchestrator", 3, False),
-        ({"target": {"tp": 4}, "speculation": {"acceptance": "logits"}}, "orchestrator", 6, False),
+        ({"speculation": {"acceptance": "logits"}}, "direct", 1, False),
+        ({"serving": {"fast_logits": True}}, "direct", 1, False),
+        (FAST_LOGITS, "orchestrator", 3, False),
+        ({"target": {"tp": 4}, **FAST_LOGITS}, "orchestrator", 6, False),
     ],
 )
 def test_launch_modes(sections: dict[str, Any], mode: str, world_size: int, spawns: bool) -> None:
@@ -113,7 +118,7 @@ def test_the_torch_runtime_uses_one_device() -> None:
 
 
 def test_json_has_what_a_launcher_needs() -> None:
-    shown = place(spec_of(target={"tp": 2}, speculation={"acceptance": "logits"}), 2).to_json()
+    shown = place(spec_of(target={"tp": 2}, **FAST_LOGITS), 2).to_json()
     assert shown["target"] == {"gpus": [0, 1], "tp": 2, "pp": 1}
     assert shown["launch_mode"] == "orchestrator"
     assert shown["world_size"] == 4

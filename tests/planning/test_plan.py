@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +9,12 @@ import pytest
 
 from tests.builders import tiny_checkpoint, toy_spec
 from tests.building.inspection.engines import engine_folder
-from tests.planning.pairs import LLAMA_1B, metadata_pair, metadata_spec
+from tests.planning.models import mixtral, speed_model
+from tests.planning.pairs import LLAMA_1B, LLAMA_70B, metadata_pair, metadata_spec
 from trtspec.errors import UsageError
+from trtspec.hardware.catalogue import find_gpu
+from trtspec.planning.acceptance import Acceptance
+from trtspec.planning.forecast import Forecast
 from trtspec.planning.plan import Plan, PlanOptions, make_plan
 from trtspec.spec import SpecFile
 
@@ -138,6 +143,18 @@ def test_no_gpu_gives_sizes_and_candidates(tmp_path: Path) -> None:
     assert "would fit 4 × " in found.verdict
 
 
+def test_gpus_that_cannot_compute_the_quantization_are_no_candidates(tmp_path: Path) -> None:
+    memory = make_plan(metadata_spec(tmp_path, hardware=None)).memory
+    assert memory is not None
+    sms = {find_gpu(name.removeprefix("4 × ")).sm for name in memory.candidates}
+    assert sms
+    assert min(sms) >= 89  # fp8 weights and cache
+    integer = metadata_spec(tmp_path, hardware=None, target={"checkpoint": "target", "quantization": "int4_awq"})
+    memory = make_plan(integer).memory
+    assert memory is not None
+    assert any(find_gpu(name.removeprefix("1 × ")).sm < 89 for name in memory.candidates)
+
+
 def test_the_torch_runtime_on_a_cpu_has_no_forecast(tmp_path: Path) -> None:
     found = make_plan(toy_spec(tmp_path), PlanOptions(acceptance_rate=0.5))
     assert found.ok
@@ -214,6 +231,46 @@ def test_a_draft_of_the_targets_size_never_pays(tmp_path: Path) -> None:
     verdict = make_plan(spec, PlanOptions(acceptance_rate=0.9, concurrencies=(1, 4))).verdict
     assert "speculation loses" in verdict
     assert "leave it off" in verdict
+
+
+def test_the_verdict_speaks_of_sequences_that_fit(plan: Plan) -> None:
+    """It loses above some tens of requests: with room for one that is no limit, with room for 64 it is."""
+    forecast = plan.forecast
+    assert forecast is not None
+    small, large = (replace(forecast.grid, concurrencies=(1, 64), limit=limit) for limit in (1, 64))
+    kept = replace(plan, forecast=replace(forecast, grid=small)).verdict
+    assert "no loss" in kept
+    assert "loses above" not in kept
+    assert "loses above " in replace(plan, forecast=replace(forecast, grid=large)).verdict
+
+
+def test_what_pays_only_where_nothing_fits_is_a_loss(plan: Plan) -> None:
+    """Experts: verifying touches many of them at small batches, so speculation pays from some concurrency on."""
+    forecast = plan.forecast
+    assert forecast is not None
+    grid = replace(forecast.grid, concurrencies=(1, 2, 16), limit=2)
+    model = speed_model(mixtral(), gpu="H100")
+    found = Forecast(model, grid, Acceptance(0.25, 4, "option"), None)
+    assert max(found.best, key=lambda item: item.speedup).concurrency == 16
+    verdict = replace(plan, forecast=found).verdict
+    assert "speculation loses" in verdict
+    assert "concurrency 16" not in verdict
+
+
+def test_no_change_is_proposed_that_a_check_would_refuse(tmp_path: Path) -> None:
+    """TensorRT-LLM's quantizer does not know Cohere's models; Llama's it does."""
+    proposed = {}
+    for name in ("LlamaForCausalLM", "CohereForCausalLM"):
+        folder = tmp_path / name
+        metadata_pair(folder, target={**LLAMA_70B, "architectures": [name]})
+        spec = metadata_spec(folder, target={"checkpoint": "target"}, hardware={"gpu": "H100", "count": 1})
+        memory = make_plan(spec).memory
+        assert memory is not None
+        assert memory.fits is False
+        proposed[name] = " ".join(remedy.text for remedy in memory.remedies)
+    assert "target.quantization: fp8" in proposed["LlamaForCausalLM"]
+    assert "target.quantization" not in proposed["CohereForCausalLM"]
+    assert proposed["CohereForCausalLM"]
 
 
 def given_engines(folder: Path, architecture: str) -> SpecFile:

@@ -1,29 +1,25 @@
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from tests.planning.known import spec_file, surveys_of
+from tests.planning.plan_cases import FP8, PLAN_CASES, SMALL, findings
 from trtspec.hardware.catalogue import find_gpu
 from trtspec.planning.memory import memory_plan
-from trtspec.planning.plan_rules import load_seconds, plan_findings, shared_memory_bytes
-from trtspec.rules.registry import Finding, rules_of
+from trtspec.planning.plan_rules import load_seconds, shared_memory_bytes
+from trtspec.rules.registry import Finding
 
 MIB = 2**20
 
 
-def findings(gpu: str | None = "H100-80GB-SXM", count: int | None = None, **sections: Any) -> dict[str, list[Finding]]:
-    file = spec_file(**sections)
-    plan = memory_plan(file, find_gpu(gpu) if gpu else None, surveys_of(file), count=count)
-    found: dict[str, list[Finding]] = {}
-    for finding in plan_findings(file, plan):
-        found.setdefault(finding.id, []).append(finding)
-    return found
+def said(rule_id: str) -> list[Finding]:
+    """What a rule finds on its case."""
+    return findings(**PLAN_CASES[rule_id])[rule_id]
 
 
-SMALL: dict[str, Any] = {"target": {"checkpoint": "Llama-3.1-8B"}}
-FP8 = {"quantization": "fp8"}
+@pytest.mark.parametrize("rule_id", PLAN_CASES)
+def test_a_rule_fires(rule_id: str) -> None:
+    assert said(rule_id)
 
 
 def test_a_plan_that_fits_has_notes_only() -> None:
@@ -32,7 +28,7 @@ def test_a_plan_that_fits_has_notes_only() -> None:
 
 
 def test_a_pair_that_does_not_fit_names_the_numbers_and_a_way_out() -> None:
-    found = findings()["memory-too-small"]
+    found = said("memory-too-small")
     assert [finding.role for finding in found] == ["pair", "baseline"]
     first = found[0]
     assert first.level == "error"
@@ -51,7 +47,7 @@ def test_a_hopeless_pair_is_told_so() -> None:
 
 
 def test_a_cache_smaller_than_the_longest_request() -> None:
-    found = findings("L4", target={"checkpoint": "Gemma-2-9B"})["kv-cache-below-one-request"]
+    found = said("kv-cache-below-one-request")
     assert [finding.level for finding in found] == ["warning"]
     assert "8 192" in found[0].message
 
@@ -63,7 +59,7 @@ def test_a_cache_smaller_than_an_expected_request_is_an_error() -> None:
 
 
 def test_fewer_requests_fit_than_the_batch_has_room_for() -> None:
-    found = findings(target=FP8, build={"max_batch_size": 64})["kv-cache-below-batch"]
+    found = said("kv-cache-below-batch")
     fit = found[0].data["fit"]
     assert 0 < fit < 64
     assert found[0].fix is not None
@@ -71,31 +67,38 @@ def test_fewer_requests_fit_than_the_batch_has_room_for() -> None:
 
 
 def test_the_default_fraction_in_both_models() -> None:
-    found = findings(**SMALL)["default-fractions-collide"][0]
+    found = said("default-fractions-collide")[0]
     assert "draft first: the target does not fit" in found.message
     assert "target first: the draft gets" in found.message
     assert found.fix is not None
     assert "max_tokens_in_paged_kv_cache" in found.fix
+    file = spec_file(**SMALL)
+    cache = memory_plan(file, find_gpu("H100-80GB-SXM"), surveys_of(file)).kv_cache["draft"]
+    assert cache.fraction_any_order is not None
+    assert cache.fraction is not None
+    assert cache.fraction_any_order > cache.fraction
+    # the cap alone does not help a draft that is loaded last: the smaller of cap and fraction is taken
+    assert f"draft {cache.fraction_any_order}" in found.fix
+    assert f"draft {cache.fraction}," not in found.fix
     assert "default-fractions-collide" not in findings(count=2, **SMALL, draft={"gpus": [1]})
 
 
 def test_the_builders_default_batch() -> None:
-    found = findings(count=4, target={**FP8, "tp": 4}, build={"max_batch_size": 2048}, speculation={"draft_length": 10})
-    large = found["decoder-buffers-large"][0]
+    large = said("decoder-buffers-large")[0]
     assert large.data["bytes"] > 21.5 * 2**30
     assert large.data["max_batch_size"] == 2048
     assert "decoder-buffers-large" not in findings(count=4, target={**FP8, "tp": 4})
 
 
 def test_a_large_step() -> None:
-    found = findings(**SMALL, build={"max_num_tokens": 65536})["activations-large"][0]
+    found = said("activations-large")[0]
     assert found.fix is not None
     assert "build.max_num_tokens: 32768" in found.fix
     assert "activations-large" not in findings(**SMALL)
 
 
 def test_more_ranks_than_gpus_were_found() -> None:
-    found = findings(count=2, target={**FP8, "tp": 4})["placement-impossible"][0]
+    found = said("placement-impossible")[0]
     assert found.level == "error"
     assert found.role == "target"
     assert found.message == "has 4 ranks (tp 4 × pp 1), there are 2 GPUs"
@@ -104,7 +107,7 @@ def test_more_ranks_than_gpus_were_found() -> None:
 def test_shared_memory_of_python_models() -> None:
     """One preprocessing, one postprocessing, eight frontend instances: 640 MiB."""
     assert shared_memory_bytes(1 + 1 + 8) == 640 * MIB
-    fix = findings(**SMALL)["shared-memory-small"][0].fix
+    fix = said("shared-memory-small")[0].fix
     assert fix is not None
     assert "--shm-size=1024m" in fix
 
@@ -112,7 +115,7 @@ def test_shared_memory_of_python_models() -> None:
 def test_loading_takes_its_time() -> None:
     """140 GB at 0.5 GB/s take 280 s (triton-inference-server/server#7014)."""
     assert load_seconds(140 * 10**9) == 280
-    waiting = findings("H200-141GB-SXM", 2, target={"tp": 2}, serving={"ready_timeout": 60})["load-time"][0]
+    waiting = said("load-time")[0]
     assert waiting.level == "warning"
     assert waiting.data["seconds"] == pytest.approx(287, abs=2)
     patient = findings("H200-141GB-SXM", 2, target={"tp": 2}, serving={"ready_timeout": 600})["load-time"][0]
@@ -121,13 +124,12 @@ def test_loading_takes_its_time() -> None:
 
 
 def test_both_arms_at_once() -> None:
-    alone = findings(target=FP8)
-    assert alone["both-arms-at-once"][0].data["short_bytes"] > 0
+    assert said("both-arms-at-once")[0].data["short_bytes"] > 0
     assert "both-arms-at-once" not in findings(**SMALL)
 
 
 def test_windowed_layers_keep_everything_unless_told() -> None:
-    found = findings(target={"checkpoint": "Gemma-2-9B"})["attention-window-unset"]
+    found = said("attention-window-unset")
     assert [finding.role for finding in found] == ["target"]
     assert found[0].data["layers"] == 21
     assert "attention-window-unset" not in findings(**SMALL)
@@ -136,12 +138,3 @@ def test_windowed_layers_keep_everything_unless_told() -> None:
 def test_without_a_gpu_nothing_is_said_to_be_too_small() -> None:
     found = findings(None)
     assert not {"memory-too-small", "kv-cache-below-batch", "default-fractions-collide"} & found.keys()
-
-
-def test_every_rule_about_plans_is_described() -> None:
-    rules = rules_of("plan")
-    assert len(rules) >= 10
-    for item in rules:
-        assert item.title, item.id
-        assert item.source, item.id
-        assert item.fix, item.id

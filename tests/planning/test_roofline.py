@@ -131,9 +131,21 @@ def test_assumptions_of_links_and_tokens_change_the_result() -> None:
         assert changed.baseline(8).request_latency > speed_model(split).baseline(8).request_latency
 
 
+def test_a_prompt_of_very_many_pieces_is_costed_at_once_and_nearly_the_same() -> None:
+    """Twice as many pieces as are costed one by one: pairs of them, taken in their middle."""
+    tokens = 2 * 256 * 64 + 7
+    every = sum(
+        pass_time(MODEL, MACHINE, Pass(1, min(64, tokens - done), done)).seconds for done in range(0, tokens, 64)
+    )
+    assert prefill_time(MODEL, MACHINE, tokens, 64) == pytest.approx(every, rel=1e-3)
+    assert prefill_time(MODEL, MACHINE, 1 << 24, 16) > prefill_time(MODEL, MACHINE, 1 << 23, 16)
+
+
 @pytest.mark.parametrize(
     ("name", "value"), [("speed", 1.0), ("bandwidth_efficiency", 1.2), ("bandwidth_efficiency", 0.0),
-                        ("step_overhead", -1.0), ("call_cpu", float("nan"))]
+                        ("step_overhead", -1.0), ("call_cpu", float("nan")), ("call_latency", 1e308),
+                        ("compute_efficiency", 1e-300), ("frontend_processes", 1e-300),
+                        ("recomputed_tokens", float("inf"))]
 )  # fmt: skip
 def test_assumptions_that_make_no_sense_are_refused(name: str, value: float) -> None:
     with pytest.raises(UsageError, match=name):

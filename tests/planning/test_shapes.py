@@ -54,6 +54,14 @@ def test_an_awq_group_of_another_size() -> None:
     assert quantized_bytes("int4_awq", "float16", group_size=64) == 0.5 + 2 / 64
 
 
+def test_one_scale_for_a_whole_row_is_no_negative_group() -> None:
+    """GPTQ checkpoints write group_size -1 for it; without their weights the planner counts bytes by it."""
+    quant = {"quant_method": "gptq", "bits": 4, "group_size": -1}
+    shape = shape_of("Llama-3.1-8B", config={"quantization_config": quant})
+    assert (shape.quantization, shape.group_size) == ("int4_awq", 4096)
+    assert shape.layer_weight_bytes == 0.5 + 2 / 4096
+
+
 @pytest.mark.parametrize("name", sorted(CONFIGS))
 @pytest.mark.parametrize(("tp", "pp"), [(2, 1), (4, 1), (2, 2), (8, 1), (1, 4)])
 def test_ranks_hold_all_weights_and_copies_of_the_small_parts_only(name: str, tp: int, pp: int) -> None:
@@ -126,6 +134,15 @@ def test_a_token_is_multiplied_with_all_but_the_embedding() -> None:
     assert shape.active_parameters == shape.total_parameters - 128256 * 4096
     assert shape.flops_per_token == 2 * shape.active_parameters
     assert shape.attention_flops(1000) == 4 * 32 * 32 * 128 * 1000
+
+
+@pytest.mark.parametrize("per_token", [None, 9])
+def test_a_token_is_sent_to_no_more_experts_than_there_are(per_token: int | None) -> None:
+    """All of them where config.json leaves it out, which is the safe side."""
+    shape = shape_of("Mixtral-8x7B", config={"num_experts_per_tok": per_token})
+    assert shape.experts_per_token == shape.experts == 8
+    assert shape.bytes_read(1) == shape.bytes_read(10_000)
+    assert shape.active_parameters == shape.total_parameters - shape.parameters["embedding"]
 
 
 def test_a_mixture_reads_the_experts_that_its_tokens_are_sent_to() -> None:

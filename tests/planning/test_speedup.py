@@ -121,9 +121,7 @@ def test_the_first_token_waits_for_the_first_round() -> None:
 def test_throughput_and_latency_are_of_one_closed_loop() -> None:
     for found in (MODEL.baseline(16), MODEL.speculative(16, 4, 2.5)):
         assert found.tokens_per_second == pytest.approx(16 * 256 / found.request_latency)
-        rest = 255 if found is not None and found.time_per_output_token else 0
         assert found.request_latency > found.time_to_first_token
-        assert rest
     alone = MODEL.baseline(1)
     assert alone.request_latency == pytest.approx(alone.time_to_first_token + 255 * alone.time_per_output_token)
 

@@ -79,6 +79,7 @@ def test_what_will_be_written_into_the_engines() -> None:
     assert rows["engines.draft.max_draft_len"]["value"] == 0
     fraction = rows["engines.draft.kv_cache_free_gpu_mem_fraction"]
     assert 0 < fraction["value"] < 1
+    assert "enough in any order as the cap binds" in fraction["why"]
     assert "draft → target" in fraction["why"]
     assert rows["engines.draft.max_tokens_in_paged_kv_cache"] == rows["engines.target.max_tokens_in_paged_kv_cache"]
 

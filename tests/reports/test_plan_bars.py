@@ -48,6 +48,15 @@ def test_a_chart_keeps_to_its_width_and_names_its_axis(width: int) -> None:
     assert any(row.plain.startswith(" 1.0 ") for row in rows)
 
 
+def test_lines_are_told_apart_at_their_right_end_without_colours() -> None:
+    lines = [Line([(0.0, 2.0), (5.0, 1.99)], "cyan", "4"), Line([(0.0, 1.5), (5.0, 0.5)], "red", "16"),
+             Line([(0.0, 1.8), (5.0, 1.98)], "blue", "5")]  # fmt: skip
+    rows = [row.plain.rstrip() for row in line_chart(lines, (1, 32), width=60)]
+    assert all(len(row) <= 60 for row in rows)
+    assert rows[0].endswith(" 4 5")
+    assert rows[-2].endswith(" 16")
+
+
 def test_a_falling_line_falls() -> None:
     rows = line_chart([Line([(0.0, 3.0), (5.0, 1.8)], "cyan")], (1, 32), width=46, height=12)
     firsts = [row.plain[5:].rstrip().rfind(" ") for row in rows[:6]]

@@ -15,6 +15,7 @@ from tests.reports.page import read_page
 from tests.reports.sample import make_records, write_run
 from trtspec.errors import UsageError
 from trtspec.planning.plan import Plan, PlanOptions, make_plan
+from trtspec.reports.measured import read_measured
 from trtspec.reports.plan_charts import cost_chart, memory_chart, speed_chart
 from trtspec.reports.plan_console import print_plan
 from trtspec.reports.plan_detail import print_detail
@@ -34,7 +35,7 @@ def plans(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Plan]:
     folder = tmp_path_factory.mktemp("pair")
     spec = metadata_spec(folder, expectations={"requests_per_second": 5})
     run = write_run(folder / "run", make_records())
-    measured = make_plan(spec, PlanOptions(measured=run))
+    measured = make_plan(spec, PlanOptions(measured=read_measured(run)))
     return {name: make_plan(spec, options) for name, options in PLANS.items()} | {"measured": measured}
 
 
@@ -71,6 +72,39 @@ def test_the_first_screen_has_verdict_memory_speed_chart_and_cost(plans: dict[st
         assert part in text
 
 
+def test_the_first_screen_says_what_to_configure(plans: dict[str, Plan]) -> None:
+    memory = plans["given"].memory
+    assert memory is not None
+    draft, target = memory.kv_cache["draft"], memory.kv_cache["target"]
+    text = "\n".join(shown(plans["given"], 120))
+    assert f"draft {draft.fraction:.3f}, target {target.fraction:.3f} (draft loaded first)" in text
+    assert f"in any order: {draft.fraction_any_order:.3f}, {target.fraction_any_order:.3f} with max_tokens" in text
+    assert "target on GPU 0,1,2,3 (tp 4)  draft on GPU 0  launch mode orchestrator, world size 1" in text
+    assert "prompts up to 8 191 tokens, 7 936 with an answer of 256" in text
+    assert "chunked" not in text
+    longest = memory.limits.rooms[1]
+    assert f"{longest.at_once} sequences of 8 192 tokens (longest) at once, {longest.by_memory} by memory" in text
+
+
+def test_ranks_prompts_in_one_pass_and_hidden_lengths_are_said(tmp_path: Path) -> None:
+    spec = metadata_spec(
+        tmp_path,
+        speculation={"draft_length": 4, "acceptance": "logits"},
+        serving={"fast_logits": True},
+        build={"max_batch_size": 1, "max_seq_len": 8192, "max_num_tokens": 2048},
+    )
+    plan = make_plan(spec, PlanOptions(acceptance_rate=0.6, draft_lengths=(1, 4)))
+    text = "\n".join(shown(plan, 140))
+    assert "world size 6, participant_ids draft 1, target 2,3,4,5" in text
+    assert "prompts up to 8 191 tokens, 7 936 with an answer of 256" in text
+    assert "2 048 in one pass: the limit of a server without chunked context" in text
+    assert "1 sequence of 1 280 tokens (expected) at once" in text
+    assert plan.forecast is not None
+    best = plan.forecast.best[0]
+    assert best.draft_length not in (1, 4)
+    assert f"best of those not shown: {best.draft_length} at 1 (×{best.speedup:.2f})" in text
+
+
 def test_without_an_acceptance_the_table_shows_what_is_needed(plans: dict[str, Plan]) -> None:
     text = "\n".join(shown(plans["none"], 100))
     assert "acceptance rate that breaks even" in text
@@ -99,7 +133,7 @@ def test_a_measured_run_stands_beside_its_prediction(plans: dict[str, Plan]) -> 
 
 def test_the_detail_has_every_term(plans: dict[str, Plan]) -> None:
     text = "\n".join(shown(plans["given"], 160, detail=True))
-    parts = ["formula", "bandwidth_efficiency", "launch mode", "tp 4", "hardware.price_per_hour", "--price"]
+    parts = ["formula", "bandwidth_efficiency", "launch mode", "tp 4", "price_per_hour", "--price"]
     for part in (*parts, "target, 5 tokens", "keys and values a token"):
         assert part in text
 

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from tests.builders import toy_spec
 from tests.repository.engines import fake_engines
 from trtspec.cli.repo import command
-from trtspec.errors import ArtefactMissing, UsageError
+from trtspec.errors import ArtefactMissing
 from trtspec.repository import generate, preview
 from trtspec.spec import ARMS, Arm, Role, SpecFile
 
@@ -81,6 +81,12 @@ def test_the_frontend_knows_its_arm(spec_file: SpecFile, engines: dict[Role, Pat
         "max_seq_len": "512",
         "vocab_size": "320",
         "draft_timeout_seconds": "10.0",
+        "draft_policy": "fixed",
+        "acceptance": "tokens",
+        "max_prompt_bytes": "1048576",
+        "max_output_tokens": "",
+        "max_words": "64",
+        "request_timeout_seconds": "",
     }
     expected = {"tensorrt_llm_draft_model_name": "", "num_draft_tokens": "0", "max_draft_length": "0"}
     assert values["baseline"] == {**values["speculative"], **expected, "tokenizer_dir": str(engines["baseline"])}
@@ -162,9 +168,18 @@ def test_a_broken_engine_is_named(spec_file: SpecFile, engines: dict[Role, Path]
 
 
 @pytest.mark.usefixtures("engines")
-def test_the_other_runtime_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="runtime tensorrt_llm is not in this version"):
-        generate(toy_spec(tmp_path, runtime="tensorrt_llm"))
+@pytest.mark.parametrize("how", ["link", "copy"])
+def test_engines_can_lie_inside_the_repository(tmp_path: Path, how: str) -> None:
+    spec_file = toy_spec(tmp_path, serving={"engines": how, "repository_root": "/models"})
+    folder = generate(spec_file).arms["speculative"]
+    assert parameters(read_config(folder / "tensorrt_llm/config.pbtxt"))["gpt_model_path"] == "/models/tensorrt_llm/1"
+    frontend = parameters(read_config(folder / "tensorrt_llm_bls/config.pbtxt"))
+    assert frontend["tokenizer_dir"] == "/models/tensorrt_llm_bls/1/tokenizer"
+    assert {"config.json", "model.py", "tokenizer.json"} <= {
+        path.name for path in (folder / "tensorrt_llm/1").iterdir()
+    }
+    assert (folder / "tensorrt_llm_bls/1/tokenizer/tokenizer.json").is_file()
+    assert generate(spec_file).changed == []
 
 
 @pytest.mark.parametrize("model", ["tensorrt_llm", "tensorrt_llm_bls"])

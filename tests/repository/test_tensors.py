@@ -33,7 +33,7 @@ def test_names_types_and_shapes_are_nvidias(model: str, kind: str, tensors: tupl
             continue
         type_, dims, *optional = known[tensor.name]
         assert (tensor.type, list(tensor.dims)) == (_FILLED.get(type_, type_), dims), tensor.name
-        if optional:
+        if optional and tensor.name != "text_input":  # here messages may stand in its place
             assert tensor.optional == optional[0], tensor.name
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from safetensors.numpy import load_file, save
+from safetensors.numpy import load_file, save, save_file
 
 from tests.rules.toys import Case, both, configured, draft, edit_spec, engine, section
 from trtspec.spec import SpecFile
@@ -13,13 +13,25 @@ from trtspec.spec import SpecFile
 __all__ = ["ENGINE_CASES"]
 
 
+_UP, _DOWN = (f"model.layers.0.mlp.{name}_proj.weight" for name in ("up", "down"))
+
+
 def fp8_without_scales(spec: SpecFile) -> None:
-    """The draft's first matrix as FP8 numbers: a header as safetensors writes it, without a scale beside it."""
+    """Two of the draft's matrices as FP8 numbers, a scale beside one of them: headers as safetensors writes them."""
     path = draft(spec) / "model.safetensors"
     tensors = load_file(path)
-    first = "model.layers.0.mlp.up_proj.weight"
-    raw = save({**tensors, first: np.zeros(tensors[first].shape, np.uint8)})
+    numbers = {name: np.zeros(tensors[name].shape, np.uint8) for name in (_UP, _DOWN)}
+    raw = save({**tensors, **numbers, f"{_DOWN}_scale": np.ones(1, np.float32)})
     path.write_bytes(_retyped(raw))
+
+
+def packed_as_gptq(spec: SpecFile) -> None:
+    """The draft's first matrix of 64 × 128 as GPTQ packs it to 4 bits in groups of 32."""
+    path = draft(spec) / "model.safetensors"
+    stem = _UP.removesuffix(".weight")
+    parts = {"qweight": (8, 128), "qzeros": (2, 16)}
+    packed: dict[str, Any] = {f"{stem}.{name}": np.zeros(shape, np.int32) for name, shape in parts.items()}
+    save_file({**load_file(path), **packed, f"{stem}.scales": np.ones((2, 128), np.float16)}, path)
 
 
 def _retyped(raw: bytes) -> bytes:
@@ -56,7 +68,7 @@ ENGINE_CASES: list[tuple[str, Case]] = [
     (
         "checkpoint-quantization-unsupported",
         Case(both(engine(), configured(architectures=["Qwen2ForCausalLM"], **quantized("fbgemm_fp8"))), "error",
-             "draft", "the converter of QWenForCausalLM for engines reads awq, gptq"),
+             "draft", "the converter for qwen reads awq, gptq"),
     ),
     (
         "gptq-act-order",
@@ -69,7 +81,7 @@ ENGINE_CASES: list[tuple[str, Case]] = [
             both(engine(draft={"quantization": "fp8"}), configured(architectures=["DbrxForCausalLM"])),
             "error",
             "draft",
-            "quantize.py does not know it",
+            "DbrxForCausalLM cannot be built with fp8: quantize.py does not know the family (dbrx)",
         ),
     ),
     (
@@ -81,7 +93,20 @@ ENGINE_CASES: list[tuple[str, Case]] = [
             "no weight-only flags",
         ),
     ),
-    ("fp8-scales-missing", Case(fp8_without_scales, "error", "draft", "1 tensors are FP8")),
+    (
+        "quantization-contradicted",
+        Case(fp8_without_scales, "error", "draft", f"1 FP8 weights have no scale beside them, e.g. {_UP}"),
+    ),
+    (
+        "quantization-contradicted",
+        Case(both(engine(), configured(**quantized("awq", bits=4))), "error", "draft",
+             "config.json says awq (W4A16_AWQ), the headers show plain weights"),
+    ),
+    (
+        "quantization-contradicted",
+        Case(both(engine(), packed_as_gptq, configured(**quantized("gptq", bits=4, group_size=128))), "error", "draft",
+             "with groups of 128, the shapes are those of groups of 32"),
+    ),
     (
         "quantization-needs-newer-gpu",
         Case(engine(target={"quantization": "fp8"}, hardware=A100), "error", "target", "SM 89 or newer"),

@@ -27,9 +27,11 @@ from tests.rules.toys import (
     no_ends,
     other_merges,
     padded,
+    plain_token,
     rename_token,
     section,
     target,
+    tensor_twice,
     to_half,
     unreadable_template,
     with_stray_tensor,
@@ -71,6 +73,10 @@ def rename_special(folder: Path) -> None:
     edit_tokenizer(folder, change)
 
 
+def other_decoder(folder: Path) -> None:
+    edit_tokenizer(folder, lambda data: data.update(decoder={"type": "WordPiece"}))
+
+
 def small_layers(spec: SpecFile) -> None:
     """A draft that is mostly vocabulary: 320 rows × 64, of which its only layer has few parameters."""
     tensors: dict[str, Any] = {"model.embed_tokens.weight": np.ones((320, 64), np.float32)}
@@ -99,6 +105,7 @@ MODEL_CASES: list[tuple[str, Case]] = [
         Case(lambda s: (target(s) / "consolidated.00.pth").touch(), "note", "target", "consolidated.00.pth"),
     ),
     ("unindexed-tensors", Case(lambda s: with_stray_tensor(draft(s)), "warning", "draft", "stray")),
+    ("tensor-in-two-shards", Case(lambda s: tensor_twice(draft(s)), "warning", "draft", "1 tensors lie in more than")),
     ("mixed-dtypes", Case(lambda s: to_half(draft(s)), "note", "draft", "F16")),
     ("embedding-rows", Case(lambda s: config(s, vocab_size=4096), "error", "draft", "4 096")),
     ("architecture-not-causal", Case(configured(architectures=["BertForMaskedLM"]), "error", "draft", "causal")),
@@ -109,7 +116,7 @@ MODEL_CASES: list[tuple[str, Case]] = [
         "remote-code",
         Case(lambda s: config(s, architectures=["MyLM"], auto_map={"AutoModel": "m.M"}), "error", "draft", "MyLM"),
     ),
-    ("remote-code", Case(lambda s: config(s, auto_map={"AutoModel": "m.M"}), "note", "draft", "built in")),
+    ("remote-code", Case(lambda s: config(s, auto_map={"AutoModel": "m.M"}), "note", "draft", "built in", "INFO")),
     ("head-missing", Case(lambda s: config(s, tie_word_embeddings=False), "error", "draft", "no lm_head")),
     ("head-missing", Case(lambda s: config(s, tie_word_embeddings=...), "error", "draft", "is not given")),
     (
@@ -139,6 +146,13 @@ MODEL_CASES: list[tuple[str, Case]] = [
             "error", "draft", "must be a number below",
         ),
     ),
+    ("sizes-contradict", Case(lambda s: config(s, num_attention_heads=7), "error", "draft", "shared by 7 heads")),
+    ("sizes-contradict", Case(lambda s: config(s, num_attention_heads=96), "error", "draft", "shared by 96 heads")),
+    ("sizes-contradict", Case(lambda s: config(s, num_key_value_heads=3), "error", "draft", "shared by 3 KV heads")),
+    (
+        "sizes-contradict",
+        Case(lambda s: config(s, num_local_experts=8, num_experts_per_tok=9), "error", "draft", "9 of 8 experts"),
+    ),
     ("config-incomplete", Case(lambda s: config(s, num_hidden_layers=...), "note", "draft", "layers")),
     (
         "quantized-checkpoint",
@@ -156,11 +170,16 @@ MODEL_CASES: list[tuple[str, Case]] = [
     ),
     ("id-beyond-embedding", Case(lambda s: extra_token(draft(s)), "error", "draft", "its tokenizer has ids up to")),
     ("vocabulary-padded", Case(lambda s: padded(draft(s), 640), "note", "draft", "rows are padding")),
-    ("vocabulary-sizes-differ", Case(lambda s: padded(draft(s), 640), "note", "pair", "padding only")),
+    ("vocabulary-sizes-differ", Case(lambda s: padded(draft(s), 640), "note", "pair", "padding only", "INFO")),
     ("tokenizer-splits-differently", Case(lambda s: other_merges(draft(s)), "warning", "pair", "merges differ")),
+    (
+        "tokenizer-splits-differently",
+        Case(lambda s: other_decoder(draft(s)), "note", "pair", "the decoder differs"),
+    ),
+    ("special-flags-differ", Case(lambda s: plain_token(draft(s)), "note", "pair", "is special in the target's")),
     ("tokenizer-duplicate-ids", Case(lambda s: duplicate_id(draft(s)), "error", "draft", "gives id 5")),
     ("end-ids-missing", Case(lambda s: no_ends(draft(s)), "warning", "draft", "no eos_token_id")),
-    ("end-ids-differ", Case(lambda s: ends(s, [2, 5, 6], [2]), "warning", "pair", "ends at 2 ('<|im_end|>'), 5")),
+    ("end-ids-differ", Case(lambda s: ends(s, [2, 5, 6], [2]), "warning", "pair", "ends at 2 ('<|im_end|>')", "PERF")),
     ("end-ids-differ", Case(lambda s: ends(s, [5], [6]), "error", "pair", "no end in common")),
     ("end-id-out-of-range", Case(lambda s: ends(s, [2, 99999], [2]), "error", "target", "end id 99999")),
     ("chat-template", Case(lambda s: edit(target(s) / "tokenizer_config.json", chat_template=...), "note", "target")),

@@ -180,17 +180,15 @@ def _write_tokenizer(folder: Path, tokenizer: StandIn) -> None:
 def _write_weights(path: Path, model: Model, config: dict[str, Any]) -> None:
     """A safetensors file of the right size on paper: header, and a hole for the data."""
     parsed = parse_config(config, "config.json")
-    dtype = model.dtype or {"float16": "F16", "float32": "F32"}.get(parsed.dtype or "", "BF16")
+    plain = {"float16": "F16", "float32": "F32"}.get(parsed.dtype or "", "BF16")
     table = [model.rows or parsed.vocab_size or 0, parsed.hidden or 0]
     count = parameter_count(parsed)
     total, tied = (count.total, count.tied) if count else (model.parameters, False)
-    shapes: dict[str, tuple[str, list[int]]] = {"model.embed_tokens.weight": (dtype, table)}
+    shapes: dict[str, tuple[str, list[int]]] = {"model.embed_tokens.weight": (plain, table)}
     if not tied if model.head is None else model.head:
-        shapes["lm_head.weight"] = (dtype, table)
+        shapes["lm_head.weight"] = (plain, table)
     body = total - sum(shape[0] * shape[1] for _, shape in shapes.values())
-    shapes["model.layers.0.mlp.down_proj.weight"] = (dtype, [1, body // 4 if dtype == "I32" else body])
-    if dtype.startswith("F8") and model.scales:
-        shapes["model.layers.0.mlp.down_proj.weight_scale"] = ("F32", [1])
+    shapes |= _body(model, model.dtype or plain, body)
     entries, offset = {}, 0
     for name, (kind, shape) in shapes.items():
         size = shape[0] * (shape[1] if len(shape) > 1 else 1) * _SIZES[kind]
@@ -200,6 +198,15 @@ def _write_weights(path: Path, model: Model, config: dict[str, Any]) -> None:
     with path.open("wb") as stream:
         stream.write(len(header).to_bytes(8, "little") + header)
         stream.truncate(8 + len(header) + offset)
+
+
+def _body(model: Model, dtype: str, weights: int) -> dict[str, tuple[str, list[int]]]:
+    """All weights besides embedding and head as one matrix: plain, packed into integers, or FP8 with its scales."""
+    name = "model.layers.0.mlp.down_proj"
+    if dtype == "I32":
+        return {f"{name}.qweight": (dtype, [1, weights // 8])}
+    scales = ("weight_scale", "input_scale") if dtype.startswith("F8") and model.scales else ()
+    return {f"{name}.weight": (dtype, [1, weights]), **{f"{name}.{scale}": ("F32", [1]) for scale in scales}}
 
 
 def pair_spec(folder: Path, target: Model, draft: Model, sections: dict[str, Any]) -> SpecFile:

@@ -25,6 +25,8 @@ def test_a_check_finds_exactly_what_is_wrong(tmp_path: Path, pair: Pair) -> None
     found = sorted(f"{finding.level} {finding.role} {finding.id}" for finding in result.findings)
     assert found == sorted(pair.findings)
     assert result.ok == ("error" not in {finding.level for finding in result.findings})
+    # what is only worth a note stops nothing
+    assert not [finding.id for finding in result.findings if (finding.level, finding.severity) == ("note", "CRASH")]
 
 
 # parameters as the model cards (safetensors metadata) state them

@@ -41,15 +41,16 @@ def test_a_rule_is_run_over_the_facts_of_its_subject_only() -> None:
     assert run_rules(20, [RULES["too-hot"]]) == ()
 
 
-def test_findings_come_with_errors_first_and_a_hit_may_change_its_level() -> None:
+def test_findings_come_with_errors_first_and_a_hit_may_grade_itself() -> None:
     def both(_facts: object) -> Iterator[Hit]:
-        yield Hit("spec", "first", level="note")
+        yield Hit("spec", "first", level="note", severity="INFO")
         yield Hit("spec", "second")
 
-    item = Rule("x", "INFO", "warning", "X", "nowhere", both)
+    item = Rule("x", "CRASH", "warning", "X", "nowhere", both)
     worse = replace(item, id="y", level="error", condition=lambda _facts: [Hit("spec", "third")])
     found = run_rules(None, [item, worse])
     assert [(finding.id, finding.level) for finding in found] == [("y", "error"), ("x", "warning"), ("x", "note")]
+    assert [finding.severity for finding in found] == ["CRASH", "CRASH", "INFO"]
 
 
 def test_an_id_is_given_once() -> None:

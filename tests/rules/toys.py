@@ -67,6 +67,24 @@ def with_stray_tensor(folder: Path) -> None:
     save_file({**load_file(shard), "stray": np.zeros(1, np.float32)}, shard)
 
 
+def tensor_twice(folder: Path) -> None:
+    """The last shard holds a tensor of the first as well, which the index gives to the first."""
+    tiny_checkpoint(folder, hidden=64, layers=1, heads=4, kv_heads=2, shards=2)
+    (folder / "model.safetensors").unlink()
+    first, last = sorted(folder.glob("model-*.safetensors"))
+    name, tensor = next(iter(load_file(first).items()))
+    save_file({**load_file(last), name: tensor}, last)
+
+
+def plain_token(folder: Path) -> None:
+    """id 1 is a special token in the toy pair."""
+
+    def change(data: dict[str, Any]) -> None:
+        next(token for token in data["added_tokens"] if token["id"] == 1)["special"] = False
+
+    edit_tokenizer(folder, change)
+
+
 def duplicate_id(folder: Path) -> None:
     edit_tokenizer(folder, lambda data: data["model"]["vocab"].update({"twice": 5}))
 
@@ -104,6 +122,7 @@ class Case:
     level: str
     role: str
     says: str = ""
+    severity: str = ""  # where it is not the rule's own
 
 
 def target(spec: SpecFile) -> Path:

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from trtspec.serving.diagnosis import CAUSES, diagnose, is_hopeless, log_tail
+from trtspec.serving.causes import CAUSES, table_markdown
+from trtspec.serving.diagnosis import diagnose, is_hopeless, log_tail
 
 # lines as Triton 2.51 wrote them
 LOG = """\
@@ -43,6 +44,40 @@ CASES = {
     'E1129 model_repository_manager.cc:1] "failed to read text proto from /repo/m/config.pbtxt"': "config.pbtxt",
     "safetensors_rust.SafetensorError: Error while deserializing header: HeaderTooLarge": "weights are damaged",
     "Internal: Stub process 'echo_0_0' is not healthy.": "died while it was loaded",
+    # from the threads that the table names
+    "[TensorRT-LLM][ERROR] 6: The engine plan file is not compatible with this version of TensorRT, expecting library "
+    "version 9.2.0.5 got 9.3.0.1, please rebuild.": "built with another TensorRT (this server's is 9.2.0.5, the "
+    "engine's 9.3.0.1)",
+    "[TRT] [E] 6: The engine plan file is generated on an incompatible device, expecting compute 8.0 got compute 8.9, "
+    "please rebuild.": "another GPU architecture (compute 8.9; this GPU is 8.0)",
+    "[TensorRT-LLM][ERROR] Assertion failed: Failed to deserialize cuda engine.": "an engine file cannot be read",
+    "unexpected error when creating modelInstanceState: [json.exception.parse_error.101] parse error at line 1, "
+    "column 1: syntax error while parsing value - unexpected end of input": "no readable engine",
+    "[TensorRT-LLM][ERROR] Assertion failed: With communicationMode kLEADER, MPI worldSize is expected to be equal to "
+    "tp*pp when participantIds are not specified": "another number of MPI ranks",
+    "[TensorRT-LLM][ERROR] Assertion failed: MPI size 1 != TP size 2 * PP size 1": "number of MPI ranks",
+    "[TensorRT-LLM][ERROR] Assertion failed: participantIds must be specified in this mode": "participant_ids do not "
+    "fit",
+    "There are not enough slots available in the system to satisfy the 6 slots": "wants a core for each rank",
+    "[host:1] *** MPI_Comm_spawn failed": "could not start its workers",
+    "ERROR: Failed to create instance: unexpected error when creating modelInstanceState: maxTokensInPagedKvCache must "
+    "be large enough to process at least 1 sequence to completion": "does not hold one sequence",
+    "[TensorRT-LLM][ERROR] CUDA runtime error in ::cudaMallocAsync(ptr, n, mCudaStream->get()): out of memory": "a GPU "
+    "ran out of memory",
+    "[TensorRT-LLM][ERROR] Assertion failed: When KV cache block reuse is set, model has to be built with paged "
+    "context FMHA support": "built without paged context FMHA",
+    "Number of draft tokens (8) is larger than maximum number of draft tokens (5)": "more tokens were drafted",
+    "worker_path parameter is specified, but this is no longer supported.": "older TensorRT-LLM",
+    "[host:00123] Signal: Bus error (7)": "there was no room for",
+    "/opt/tritonserver/bin/tritonserver: error while loading shared libraries: libnvinfer.so.10: cannot open shared "
+    "object file": "libnvinfer.so.10 of TensorRT is not found",
+    'docker: Error response from daemon: could not select device driver "" with capabilities: [[gpu]].': "no usable "
+    "GPU",
+    "OSError: Can't load tokenizer for '/gone/tokenizer'.": "tokenizer is not where",
+    "Unable to find image 'nvcr.io/nvidia/tritonserver:99.01' locally": "docker has no such image",
+    "docker: Cannot connect to the Docker daemon at unix:///var/run/docker.sock.": "docker's daemon",
+    'docker: invalid mount config for type "bind": bind source path does not exist: /engines/target': "is not there: "
+    "/engines/target",
 }
 
 
@@ -123,3 +158,8 @@ def test_no_log_at_all(log: Path) -> None:
 def test_a_stub_without_its_library_is_hopeless(log: Path) -> None:
     log.write_text("stub: error while loading shared libraries: libpython3.9.so.1.0: cannot open shared object file\n")
     assert is_hopeless(log)
+
+
+def test_the_document_shows_the_table() -> None:
+    document = Path(__file__).parents[2] / "docs" / "serving.md"
+    assert table_markdown() in document.read_text(encoding="utf-8"), "put table_markdown() into docs/serving.md"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trtspec.errors import Problem, SpecError
-from trtspec.spec import Spec, load_spec, parse_spec
+from trtspec.spec import Spec, load_spec, parse_spec, spec_json_schema
 
 GOOD = """\
 version: 1
@@ -108,6 +109,39 @@ def test_the_tensorrt_llm_runtime_allows_what_torch_refuses() -> None:
     assert (spec.target.tp, spec.target.quantization, spec.speculation.acceptance) == (4, "fp8", "logits")
 
 
+def numbers(schema: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every number in a JSON Schema, with the way to it."""
+    if isinstance(schema, dict):
+        if schema.get("type") in ("integer", "number") and not schema.keys() & {"enum", "const"}:
+            yield path, schema
+        for key, value in schema.items():
+            yield from numbers(value, f"{path}/{key}")
+    elif isinstance(schema, list):
+        for index, value in enumerate(schema):
+            yield from numbers(value, f"{path}/{index}")
+
+
+def test_every_number_has_limits() -> None:
+    """What is computed from a spec stays a number, and ends."""
+    found = {path: item for path, item in numbers(spec_json_schema()) if "/extra_flags/" not in path}
+    assert len(found) > 30
+    for path, item in found.items():
+        assert item.keys() & {"maximum", "exclusiveMaximum"}, path
+        assert item.keys() & {"minimum", "exclusiveMinimum"}, path
+
+
+@pytest.mark.parametrize("value", [".inf", "-.inf", ".nan", "1.0e+400"])
+@pytest.mark.parametrize("place", ["hardware: {gpu: L4, price_per_hour: VALUE}", "serving: {ready_timeout: VALUE}",
+                                   "build: {extra_flags: {a: VALUE}}"])  # fmt: skip
+def test_numbers_are_finite(value: str, place: str) -> None:
+    assert problems_of(f"{GOOD}runtime: tensorrt_llm\n{place.replace('VALUE', value)}\n")
+
+
+def test_more_ranks_than_gpus_in_any_machine() -> None:
+    text = GOOD.replace("./a}", "./a, tp: 64, pp: 64}")
+    assert "4096 ranks" in problems_of(f"{text}runtime: tensorrt_llm\n")["target.tp"].message
+
+
 @pytest.mark.parametrize("name", ["", ".hidden", "a/b", "a b", "x" * 65, "../up"])
 def test_names_that_are_no_folder_names(name: str) -> None:
     assert "name" in problems_of(GOOD.replace("name: pair", f"name: {name!r}"))
@@ -134,7 +168,10 @@ def outcome(text: str) -> Spec | tuple[Problem, ...]:
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "latin.yaml").write_bytes(b"name: caf\xe9\n")
+    (tmp_path / "large.yaml").write_bytes(b"#" * (2 << 20))
     for path, expected in (
+        (tmp_path / "large.yaml", "larger than any spec"),
+        (Path("/dev/zero"), "larger than any spec"),
         (tmp_path / "nothing.yaml", "no such file"),
         (tmp_path, "is a folder"),
         (tmp_path / "latin.yaml", "cannot be read"),
@@ -178,3 +215,26 @@ def test_a_checkpoint_that_cannot_be_a_path_is_a_mistake(path: str) -> None:
     found = problems_of(GOOD.replace("./a", path).replace("./b", path))
     assert "is not a path" in found["target.checkpoint"].message
     assert "is not a path" in found["draft.checkpoint"].message
+
+
+def test_a_number_where_text_is_meant_counts_as_it_is_typed() -> None:
+    engines = "runtime: tensorrt_llm\ntensorrt_llm: {image: 25.10, version: 1.2}\nhardware: {gpu: 3090}\n"
+    spec = parse_spec(GOOD.replace("name: pair", "name: 2024") + engines)
+    assert (spec.name, spec.tensorrt_llm.image, spec.tensorrt_llm.version) == ("2024", "25.10", "1.2")
+    assert spec.hardware is not None
+    assert spec.hardware.gpu == "3090"
+    assert parse_spec(GOOD + "tensorrt_llm: {image: null}\n").tensorrt_llm.image is None
+    assert set(problems_of(GOOD + "tensorrt_llm: {image: [26.04]}\n")) == {"tensorrt_llm.image"}
+
+
+def test_paths_are_told_without_dots_where_that_is_the_same_place(tmp_path: Path) -> None:
+    for folder in ("specs", "models/a", "elsewhere/deep", "elsewhere/models/a"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "specs" / "link").symlink_to(tmp_path / "elsewhere" / "deep")
+    path = tmp_path / "specs" / "trtspec.yaml"
+    path.write_text(GOOD.replace("./a", "../models/a").replace("./b", "link/../models/a"))
+    spec_file = load_spec(path)
+    assert str(spec_file.checkpoint("target")) == str(tmp_path / "models" / "a")
+    assert spec_file.checkpoint("draft").samefile(tmp_path / "elsewhere" / "models" / "a")
+    path.write_text(GOOD.replace("./a", "../models/gone"))
+    assert str(load_spec(path).checkpoint("target")) == str(tmp_path / "models" / "gone")

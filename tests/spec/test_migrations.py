@@ -54,3 +54,8 @@ def test_keys_of_a_model_section() -> None:
             "version: 1\nname: pair\ntarget: {checkpoint: a, tp_size: 2}\ndraft: {checkpoint: b, qformat: fp8}\n"
         )
     assert [problem.hint for problem in caught.value.problems] == ["write tp", "write quantization"]
+
+
+def test_other_words_for_draft_length_and_count() -> None:
+    assert hint_of("speculation: {num_draft_tokens: 3}\n") == "write draft_length"
+    assert hint_of("hardware: {gpu: H100, gpus: 4}\n") == "write count"

@@ -96,7 +96,7 @@ def test_any_ids_of_a_metaspace_tokenizer_but_its_bytes(ids: list[int]) -> None:
 
 
 def test_words_that_come_one_by_one_keep_their_spaces() -> None:
-    """I47: each id decoded alone gives "Helloworld"."""
+    """Each id decoded alone gives "Helloworld"."""
     tokenizer = metaspace()
     hello = tokenizer.encode("Hello world", add_special_tokens=False).ids
     assert "".join(pieces(tokenizer, hello)) == "Hello world"

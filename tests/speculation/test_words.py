@@ -24,7 +24,7 @@ def test_the_rows_are_ids_and_end_offsets() -> None:
 
 
 def test_an_output_that_ends_in_one_of_several_words_stops() -> None:
-    """I36: NVIDIA's loop compares with the rows and misses this."""
+    """NVIDIA's loop compares with the rows and misses this."""
     words = unpack_words(np.array([[7, 8, 9], [2, 3, -1]], np.int32))
     assert completed_word([1, 2, 9], words) == [9]
     assert completed_word([1, 7, 8], words) == [7, 8]

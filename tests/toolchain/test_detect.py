@@ -56,6 +56,14 @@ def test_the_installed_one_decides(tmp_path: Path) -> None:
     assert installed_mismatch(toolchain) is None
 
 
+def test_a_short_version_stands_for_what_is_there(tmp_path: Path) -> None:
+    assert resolved(version="1.2").version == "1.2"
+    install(tmp_path, "1.2.0")
+    assert resolved(version="1.2").version == "1.2.0"
+    assert resolved(version="1.2", image="26.04").version == "1.2.1"  # built in the image, not here
+    assert resolved(version="1.1").version == "1.1"
+
+
 def test_the_image_wins_over_another_installed_one(tmp_path: Path) -> None:
     install(tmp_path, "1.1.0")
     toolchain = resolved(image="26.04")
@@ -76,7 +84,8 @@ def test_version_and_image_that_contradict_name_the_images_that_fit() -> None:
     assert caught.value.problems[0].path == "tensorrt_llm.image"
     for word in ("carries TensorRT-LLM 1.2.0", "is 1.1.0", "26.02", "26.01", "25.12"):
         assert word in caught.value.message
-    assert "26.02-trtllm-python-py3" in (caught.value.fix or "")
+    assert caught.value.fix == "set tensorrt_llm.image: 26.02"
+    assert str(caught.value).startswith("tensorrt_llm.image: nvcr.io/")
 
 
 def test_a_command_s_image_replaces_the_spec_s() -> None:

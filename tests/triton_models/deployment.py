@@ -17,7 +17,14 @@ from tokenizers import Tokenizer
 from tests.builders import tiny_tokenizer_files
 from trtspec.repository.config import ModelSpec, model_config, pbtxt
 from trtspec.repository.sources import frontend_files
-from trtspec.repository.tensors import FRONTEND_INPUTS, FRONTEND_OUTPUTS, LEAF_INPUTS, LEAF_OUTPUTS, Tensor
+from trtspec.repository.tensors import (
+    FRONTEND_INPUTS,
+    FRONTEND_OUTPUTS,
+    LEAF_INPUTS,
+    LEAF_OUTPUTS,
+    LOGITS_INPUTS,
+    Tensor,
+)
 
 TIMEOUT = 30
 END_ID = 2
@@ -40,6 +47,7 @@ class Deployment:
     tokenizer: Tokenizer
     url: str = ""
     grpc_url: str = ""
+    metrics_url: str = ""
     pointer: int = field(default=0)
 
     def ids(self, text: str) -> list[int]:
@@ -94,6 +102,7 @@ def make_deployment(
     draft_mode: str | None = "draft",
     can_stop: bool = True,
     echo: bool = False,
+    logits: bool = False,
     **frontend: str,
 ) -> Deployment:
     """Write the repository (`draft_mode` None: the baseline arm)."""
@@ -118,22 +127,25 @@ def make_deployment(
         "max_seq_len": "512",
         "vocab_size": str(tokenizer.get_vocab_size()),
         "draft_timeout_seconds": "2",
+        "acceptance": "logits" if logits else "tokens",
         **frontend,
     }
-    spec = ModelSpec("tensorrt_llm_bls", 8, FRONTEND_INPUTS, FRONTEND_OUTPUTS, parameters)
-    _write_model(deployment.repository, spec, {name: path.read_bytes() for name, path in frontend_files().items()})
+    inputs = FRONTEND_INPUTS + (LOGITS_INPUTS if logits else ())
+    spec = ModelSpec("tensorrt_llm_bls", 8, inputs, FRONTEND_OUTPUTS, parameters)
+    write_model(deployment.repository, spec, {name: path.read_bytes() for name, path in frontend_files().items()})
     return deployment
 
 
 def _write_leaf(deployment: Deployment, name: str, parameters: dict[str, str], can_stop: bool) -> None:
     inputs = [tensor for tensor in LEAF_INPUTS if tensor.name != "stop"]
+    inputs.append(Tensor("draft_logits", "TYPE_FP32", (-1, -1), optional=True))  # torch leaves have none
     if can_stop:
         inputs.append(Tensor("stop", "TYPE_BOOL", optional=True))
     source = Path(__file__).with_name("fake_leaf.py").read_bytes()
-    _write_model(deployment.repository, ModelSpec(name, 8, inputs, LEAF_OUTPUTS, parameters), {"model.py": source})
+    write_model(deployment.repository, ModelSpec(name, 8, inputs, LEAF_OUTPUTS, parameters), {"model.py": source})
 
 
-def _write_model(repository: Path, spec: ModelSpec, files: Mapping[str, bytes]) -> None:
+def write_model(repository: Path, spec: ModelSpec, files: Mapping[str, bytes]) -> None:
     folder = repository / spec.name
     for name, data in files.items():
         path = folder / "1" / name

@@ -57,14 +57,14 @@ class TritonPythonModel:
         prompt = ids if self.echo or tensors.get("exclude_input_in_output") != [True] else []
         if tensors.get("streaming") != [True]:
             time.sleep(self.delay * len(new))
-            sender.send(self.response([*prompt, *new]), flags=FINAL)
+            sender.send(self.response([*prompt, *new], self.extra(tensors, new)), flags=FINAL)
             return
         sent = 0
         for token in new:
             time.sleep(max(self.delay, STOP_DELAY))
             if stopped.is_set():
                 break
-            sender.send(self.response([token]))
+            sender.send(self.response([token], self.extra(tensors, [token])))
             sent += 1
         self.write("", {"streamed": sent})
         sender.send(flags=FINAL)
@@ -94,11 +94,22 @@ class TritonPythonModel:
                 return output[0] if wrong else right
         raise RuntimeError(f"{self.name}: no script for a prompt of {len(ids)} tokens")
 
-    def response(self, ids: list[int]) -> Any:
+    def extra(self, tensors: dict[str, Any], new: list[int]) -> list[Any]:
+        """Outputs on request: logits [1, 1, n, 4] and log-probabilities [1, 1, n] that tell the tokens."""
+        made = []
+        if tensors.get("return_generation_logits") == [True]:
+            rows = np.array([[token, 0.25, 0.5, 1.0] for token in new], np.float32)
+            made.append(pb_utils.Tensor("generation_logits", rows.reshape(1, 1, -1, 4)))
+        if tensors.get("return_log_probs") == [True]:
+            made.append(pb_utils.Tensor("output_log_probs", -np.array([[new]], np.float32)))
+        return made
+
+    def response(self, ids: list[int], more: list[Any]) -> Any:
         return pb_utils.InferenceResponse(
             [
                 pb_utils.Tensor("output_ids", np.array([[ids]], np.int32)),
                 pb_utils.Tensor("sequence_length", np.array([[len(ids)]], np.int32)),
+                *more,
             ]
         )
 

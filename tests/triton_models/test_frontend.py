@@ -116,7 +116,7 @@ def test_max_tokens(arm: Deployment, draft: int) -> None:
 
 @pytest.mark.parametrize("draft", [0, 4])
 def test_stop_words(arm: Deployment, draft: int) -> None:
-    """I36: any number of them, and nothing runs on after one."""
+    """Any number of them, and nothing runs on after one."""
     body = {
         "text_input": "Long",
         "num_draft_tokens": draft,
@@ -191,7 +191,7 @@ def test_a_draft_that_hangs_is_given_up(start: Callable[..., Deployment]) -> Non
 
 
 def test_a_target_that_echoes_the_prompt(start: Callable[..., Deployment]) -> None:
-    """I37: the draft returns new tokens only, the target the prompt as well."""
+    """The draft returns new tokens only, the target the prompt as well."""
     echoing = start(echo=True)
     for draft in (0, 2):
         answer = echoing.generate({"text_input": "Code", "num_draft_tokens": draft})
@@ -254,7 +254,7 @@ def test_several_requests_at_a_time(start: Callable[..., Deployment]) -> None:
 
 
 def test_a_client_that_leaves_causes_no_more_calls(start: Callable[..., Deployment]) -> None:
-    """I73: neither draft nor target is called after the client has gone."""
+    """Neither draft nor target is called after the client has gone."""
     slow = start(delay_ms=15)
     stream = GrpcStream(
         slow.grpc_url,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from trtspec.triton_models.frontend_deployment import Deployment
 from trtspec.triton_models.frontend_inputs import (
-    Deployment,
     RequestError,
     parse_parameters,
     read_request,
@@ -44,7 +45,7 @@ def _text(value: Any) -> bool:
 
 def test_defaults_are_the_deployments() -> None:
     request = read_request(tensors(), DEPLOYMENT)
-    assert (request.text, request.max_tokens, request.stream, request.num_draft_tokens) == ("hi", 5, False, 4)
+    assert (request.text, request.max_tokens, request.stream, request.num_draft_tokens) == ("hi", 5, False, None)
     assert request.end_ids == (2, 0)
     assert (request.stop_words, dict(request.sampling), request.left_out) == ((), {}, frozenset())
     assert (request.with_prompt, request.details) == (False, False)
@@ -79,6 +80,12 @@ def test_sampling_gets_the_targets_names_and_types() -> None:
         ({"min_tokens": np.int32(-1)}, "min_tokens must be at least 0, got -1"),
         ({"text_input": b"\xff"}, "text_input is not valid UTF-8"),
         ({"max_tokens": [1, 2]}, "max_tokens takes one value, got 2"),
+        ({"beam_width": np.int32(2)}, "beam_width must be 1: speculation has one beam"),
+        ({"use_draft_logits": np.bool_(1)}, "use_draft_logits is true, but this deployment accepts by tokens"),
+        ({"messages": b"[]"}, "text_input and messages are both given; send one of them"),
+        ({"stop_words": [b"x"] * 65}, "stop_words has 65 words; the limit of this deployment is 64"),
+        ({"bad_words": [b"x"] * 65}, "bad_words has 65 words; the limit of this deployment is 64"),
+        ({"stop_words": ["é".encode() * 513]}, "stop_words has a word of more than 1024 bytes"),
     ],
 )
 def test_mistakes_are_one_line_with_a_code(values: dict[str, Any], message: str) -> None:
@@ -102,3 +109,46 @@ def test_unknown_parameters_are_refused_with_the_nearest_name() -> None:
         refuse_unknown_parameters({"qqq": 1}, inputs)
     refuse_unknown_parameters(parse_parameters('{"priority":1,"triton_enable_empty_final_response":true}'), inputs)
     refuse_unknown_parameters(parse_parameters(""), inputs)
+
+
+@pytest.mark.parametrize(
+    ("limits", "values", "message"),
+    [
+        ({"max_output_tokens": 4}, {}, "invalid_request: max_tokens 5 is more than the 4 of this deployment"),
+        ({"max_prompt_bytes": 3}, {"text_input": b"long"}, "prompt_too_long: text_input has 4 bytes; .* is 3"),
+        (
+            {"max_prompt_bytes": 3},
+            {"text_input": b"", "messages": b"[{}]"},
+            "prompt_too_long: messages has 4 bytes; .* is 3",
+        ),
+        ({"max_words": 1}, {"stop_words": [b"a", b"b"]}, "invalid_request: stop_words has 2 words; .* is 1"),
+    ],
+)
+def test_limits_of_the_deployment(limits: dict[str, int], values: dict[str, Any], message: str) -> None:
+    with pytest.raises(RequestError, match=f"^{message}$"):
+        read_request(tensors(**values), replace(DEPLOYMENT, **limits))  # type: ignore[arg-type]
+
+
+def test_messages_stand_in_place_of_a_text() -> None:
+    given = {"max_tokens": tensors()["max_tokens"], "messages": np.array([[b"[1]"]], np.object_)}
+    request = read_request(given, DEPLOYMENT)
+    assert (request.text, request.messages) == ("", "[1]")
+
+
+def test_old_leaves_have_other_names() -> None:
+    sampling = read_request(tensors(seed=np.uint64(7)), replace(DEPLOYMENT, seed_name="random_seed")).sampling
+    assert list(sampling) == ["random_seed"]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("lora_task_id", "LoRA adapters are not supported"),
+        ("top_p_decay", "top-p decay"),
+        ("guided_decoding_guide", "guided decoding is not supported"),
+        ("return_log_probs", "the runtime of this deployment gives none"),
+    ],
+)
+def test_what_nvidias_frontend_has_and_this_one_not_is_refused_with_the_reason(name: str, message: str) -> None:
+    with pytest.raises(RequestError, match=f"^invalid_request: {name} is not supported here: {message}"):
+        refuse_unknown_parameters({name: 1}, ["text_input", "max_tokens"])

@@ -83,6 +83,22 @@ def test_only_what_was_given_is_sent() -> None:
     assert full["stop_words"] == ["a", "b"]
 
 
+def test_a_chat_is_sent_instead_of_a_text() -> None:
+    with FakeTriton(lambda _: answer(["x"])) as server:
+        request = FrontendRequest(
+            "", 3, messages="[]", min_tokens=2, repetition_penalty=1.5, presence_penalty=-1, frequency_penalty=0.5,
+            log_probs=True,
+        )  # fmt: skip
+        collect(server.url, request)
+    (received,) = server.received
+    assert "text_input" not in received.inputs
+    assert received.inputs["messages"] == ["[]"]
+    assert received.inputs["min_tokens"] == [2]
+    names = ("repetition_penalty", "presence_penalty", "frequency_penalty")
+    assert [received.inputs[name] for name in names] == [[1.5], [-1.0], [0.5]]
+    assert received.inputs["return_log_probs"] == [True]
+
+
 def test_arrival_times_follow_the_server() -> None:
     with FakeTriton(lambda _: answer(["a", "b", "c"], first_ms=60, gap_ms=40)) as server:
         collect(server.url)

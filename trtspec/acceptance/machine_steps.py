@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from trtspec.acceptance.context import Context, Skip, StepFailure, last_words
-from trtspec.building.tensorrt.families import FAMILIES
 from trtspec.provenance import provenance
 from trtspec.toolchain.detect import installed_version
+from trtspec.toolchain.families import FAMILIES
 from trtspec.toolchain.flags import FlagTable, build_flags, converter_flags, quantize_flags
 from trtspec.toolchain.releases import is_supported, minor_of
 
-__all__ = ["compare_flags", "doctor", "flags", "gpus", "machine"]
+__all__ = ["compare_flags", "doctor", "flags", "gpus", "machine", "tools"]
 
 _QUICK = 300.0  # seconds for a program that only says something
 _EXAMPLES = (Path("/app/examples"), Path("/app/tensorrt_llm/examples"))
@@ -56,13 +56,18 @@ def doctor(context: Context) -> None:
     context.save("doctor.json", context.must("doctor", "doctor", "--output", "json").document())
 
 
-def flags(context: Context) -> None:
-    """Hold trtspec's flag tables against the help of the programs that are installed."""
+def tools(context: Context) -> None:
+    """A TensorRT-LLM that trtspec supports must be installed."""
     version = installed_version()
     if version is None or shutil.which("trtllm-build", path=context.environment().get("PATH")) is None:
         raise Skip("TensorRT-LLM is not installed here: trtllm-build is not on PATH")
     if not is_supported(version):
         raise Skip(f"TensorRT-LLM {version} is not one that trtspec supports")
+
+
+def flags(context: Context) -> None:
+    """Hold trtspec's flag tables against the help of the programs that are installed; `tools` has passed."""
+    version = installed_version() or ""
     minor = minor_of(version)
     report = {name: _compared(context, name, argv, table) for name, (argv, table) in _programs(minor).items()}
     context.save("flags.json", {"tensorrt_llm": version, "programs": report})

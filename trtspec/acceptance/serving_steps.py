@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 
 from trtspec.acceptance.context import Context, Skip, StepFailure, last_words
+from trtspec.spec import load_spec
 
 __all__ = ["ask", "loadtest", "report", "repository", "serve", "verify"]
 
@@ -56,16 +57,17 @@ def _server(context: Context, arm: str) -> Iterator[None]:
 def _wait_ready(context: Context, process: subprocess.Popen[bytes]) -> None:
     end = time.monotonic() + context.options.ready_timeout
     while process.poll() is None and time.monotonic() < end:
-        if _get(context.options.http_port, "/v2/health/ready") is not None:
+        if _get(context, "http_port", "/v2/health/ready") is not None:
             return
         time.sleep(_POLL)
     state = "did not become ready" if process.poll() is None else f"ended with {process.returncode}"
     raise StepFailure(f"the server {state}, see serve-*.log")
 
 
-def _get(port: int, path: str) -> bytes | None:
-    """The body of an answer with status 200; None for anything else."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+def _get(context: Context, port: str, path: str) -> bytes | None:
+    """The body of an answer with status 200 from a port that the spec names; None for anything else."""
+    serving = load_spec(context.spec).spec.serving
+    connection = http.client.HTTPConnection("127.0.0.1", getattr(serving, port), timeout=10)
     try:
         connection.request("GET", path)
         answer = connection.getresponse()
@@ -81,10 +83,10 @@ def serve(context: Context) -> None:
     with _server(context, "speculative"):
         answer = context.must("ask-running", "ask", str(context.spec), _QUESTION, "--output", "json").document()
         context.save("answers/speculative.json", answer)
-        metrics = _get(context.options.http_port + 2, "/metrics")
+        metrics = _get(context, "metrics_port", "/metrics")
         if metrics is not None:
             (context.options.results / "metrics.txt").write_bytes(metrics)
-    if _get(context.options.http_port, "/v2/health/live") is not None:
+    if _get(context, "http_port", "/v2/health/live") is not None:
         raise StepFailure("the server still answers after it was stopped")
 
 

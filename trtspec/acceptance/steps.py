@@ -26,8 +26,10 @@ STEPS: tuple[Step, ...] = (
     Step("machine", "versions, system, disk", machine_steps.machine),
     Step("doctor", "trtspec doctor", machine_steps.doctor, command="doctor"),
     Step("gpu", "NVIDIA GPUs", machine_steps.gpus),
-    Step("flags", "flags of trtllm-build and converters as trtspec knows them", machine_steps.flags),
-    Step("pair", "checkpoints of target and draft", pair_steps.pair, ("gpu", "flags")),
+    Step("tools", "TensorRT-LLM", machine_steps.tools),
+    # a flag that nothing here uses may be missing: the build is tried all the same
+    Step("flags", "flags of trtllm-build and converters as trtspec knows them", machine_steps.flags, ("tools",)),
+    Step("pair", "checkpoints of target and draft", pair_steps.pair, ("gpu", "tools")),
     Step("spec", "spec file", pair_steps.write_spec, ("pair",)),
     Step("check", "trtspec check", pair_steps.check, ("spec",), "check"),
     Step("plan", "trtspec plan", pair_steps.plan, ("spec",), "plan"),

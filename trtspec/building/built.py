@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from trtspec.files import read_json
+from trtspec.provenance import file_sample, file_sha256
 from trtspec.spec import Role
 
 __all__ = ["MANIFEST", "BuildSettings", "BuiltEngine", "folder_size", "is_complete", "read_manifest"]
 
 MANIFEST = "manifest.json"
+_SMALL = 1 << 20  # bytes of a file that is hashed again to see whether it is whole
 
 
 @dataclass(frozen=True)
@@ -42,12 +44,24 @@ class BuildSettings:
 
 
 def is_complete(folder: Path) -> bool:
-    """True for a folder that holds every file of its manifest in the right size."""
+    """True for a folder that holds every file of its manifest as it was written.
+
+    Small files are compared whole, large ones by their size and, where the manifest has one, a sample.
+    """
     try:
         files: dict[str, dict[str, Any]] = read_json(folder / MANIFEST)["files"]
-        return all((folder / name).stat().st_size == entry["size"] for name, entry in files.items())
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return bool(files) and all(_as_written(folder / name, entry) for name, entry in files.items())
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return False
+
+
+def _as_written(path: Path, entry: dict[str, Any]) -> bool:
+    size, digest, sample = entry["size"], entry.get("sha256"), entry.get("sample")
+    if path.stat().st_size != size:
+        return False
+    if sample is not None and file_sample(path) != sample:
+        return False
+    return digest is None or size > _SMALL or file_sha256(path) == digest
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:

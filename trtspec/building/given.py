@@ -14,20 +14,9 @@ from trtspec.hardware.detect import detect_gpus
 from trtspec.rules.registry import Finding
 from trtspec.spec import ModelSource, Role, SpecFile
 from trtspec.toolchain.detect import resolve_toolchain
+from trtspec.toolchain.flags import FORMATS
 
-__all__ = ["QUANT_ALGOS", "checkpoint_facts", "given_expectation", "inspect_given"]
-
-# --qformat of examples/quantization/quantize.py (the spec's words) → QuantAlgo; int8_wo and int4_wo are also the
-# converters' weight-only quantization
-QUANT_ALGOS: dict[str, str] = {
-    "fp8": "FP8",
-    "nvfp4": "NVFP4",
-    "int4_awq": "W4A16_AWQ",
-    "w4a8_awq": "W4A8_AWQ",
-    "int8_sq": "W8A8_SQ_PER_CHANNEL",
-    "int8_wo": "W8A16",
-    "int4_wo": "W4A16",
-}
+__all__ = ["checkpoint_facts", "given_expectation", "inspect_given"]
 
 
 def inspect_given(spec_file: SpecFile, role: Role) -> tuple[Path, tuple[Finding, ...]]:
@@ -58,7 +47,7 @@ def given_expectation(spec_file: SpecFile, role: Role) -> Expectation:
         version=toolchain.version if known else None,
         image=toolchain.image,
         dtype=None if source.dtype == "auto" else source.dtype,
-        quant_algo=QUANT_ALGOS.get(source.quantization),
+        quant_algo=FORMATS.get(source.quantization),
         kv_cache_quant_algo=None if source.kv_cache_dtype == "auto" else source.kv_cache_dtype.upper(),
         tp=source.tp,
         pp=source.pp,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -74,8 +73,13 @@ def _mark(path: Path) -> list[int]:
 
 
 def _read(path: Path) -> dict[str, dict[str, Any]]:
+    """What was remembered; of a file that is damaged what can be used."""
     try:
-        files: dict[str, dict[str, Any]] = read_json(path)["files"]
-    except (OSError, json.JSONDecodeError, KeyError, TypeError):
+        files = read_json(path)["files"]
+        return {str(name): entry for name, entry in files.items() if _is_entry(entry)}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return {}
-    return files
+
+
+def _is_entry(entry: Any) -> bool:
+    return isinstance(entry, dict) and isinstance(entry.get("sha256"), str) and isinstance(entry.get("mark"), list)

@@ -61,6 +61,11 @@ class Entry:
         return self.place if self.place in ROLES else None
 
     @property
+    def linked(self) -> bool:
+        """True when it, or a folder between it and engines/, is a symbolic link."""
+        return any(path.is_symlink() for path in (self.path, *self.path.parents[:2]))
+
+    @property
     def size(self) -> int:
         """Bytes of its files."""
         return sum(size for size, _, _ in self.inodes.values())
@@ -101,7 +106,9 @@ def find_entry(entries: Iterable[Entry], key: str) -> Entry:
     A key that two roles share (they differ in nothing) names the first.
     """
     whole = [entry for entry in entries if entry.kind in {"engine", "checkpoint"}]
-    found = [entry for entry in whole if entry.key.startswith(key)] if len(key) >= _LEAST_KEY else []
+    found = [entry for entry in whole if entry.key.startswith(key)]
+    if found and len(key) < _LEAST_KEY:
+        raise UsageError(f"{key!r} is too short for a key", fix=f"give at least its first {_LEAST_KEY} characters")
     if not found:
         fix = "trtspec engines list shows the keys; the folder of an engine can be given as well"
         raise UsageError(f"{key!r} is neither an engine folder nor the key of an engine here", fix=fix)

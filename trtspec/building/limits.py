@@ -5,16 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from trtspec.building.tensorrt.sizes import engine_sizes
 from trtspec.checkpoints.checkpoint import Survey, survey_checkpoint
 from trtspec.checkpoints.config import ModelConfig
 from trtspec.errors import BuildError
 from trtspec.spec import Role, SpecFile
+from trtspec.toolchain.sizes import DERIVED_LENGTH, UNKNOWN_LENGTH, engine_sizes
 
 __all__ = ["Limits", "derived_max_seq_len", "engine_limits"]
 
-_MOST = 8192  # tokens of a derived max_seq_len: more costs memory that few requests use
-_UNKNOWN = 2048  # TensorRT-LLM's value for a checkpoint that names no length
 _NO_SPECULATION, _DRAFT_TOKENS_EXTERNAL = 0, 2  # TensorRT-LLM's SpeculativeDecodingMode
 
 
@@ -48,7 +46,7 @@ def derived_max_seq_len(spec_file: SpecFile) -> int:
     roles: tuple[Role, ...] = ("target", "draft")
     folders = [spec_file.checkpoint(role) for role in roles if spec_file.source(role).checkpoint is not None]
     configs = [_config(survey_checkpoint(folder)) for folder in folders]
-    return min([_MOST, *(config.usable_positions or _UNKNOWN for config in configs)])
+    return min([DERIVED_LENGTH, *(config.usable_positions or UNKNOWN_LENGTH for config in configs)])
 
 
 def engine_limits(spec_file: SpecFile, role: Role) -> Limits:

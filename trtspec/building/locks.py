@@ -5,27 +5,32 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from datetime import datetime, timezone
 from pathlib import Path
 
-__all__ = ["is_locked", "locked", "locked_if_free"]
+from trtspec.files import is_partial, partial_of
+
+__all__ = ["is_locked", "locked", "locked_if_free", "sweep_unlocked"]
 
 _POLL = 0.2
 
 
 @contextlib.contextmanager
-def locked(path: Path, waiting: Callable[[str], None], check: Callable[[], None] = lambda: None) -> Iterator[int]:
-    """Hold the exclusive lock for the folder `path`; yields its file descriptor.
+def locked(
+    path: Path, waiting: Callable[[str], None], check: Callable[[], None] = lambda: None, *, shared: bool = False
+) -> Iterator[int]:
+    """Hold the lock for the folder `path`, alone or (`shared`) with others that read it; yields its file descriptor.
 
     The system releases it when the last process that has it open is gone. While another holds it `waiting` is told
     once who, and `check` is called now and then (it may raise to give up).
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(path.with_name(f".{path.name}.lock"), os.O_CREAT | os.O_RDWR, 0o644)
+    descriptor = _open(path)
     try:
-        _acquire(descriptor, waiting, check)
+        _acquire(descriptor, waiting, check, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
         _sign(descriptor)
         yield descriptor
     finally:
@@ -36,8 +41,8 @@ def locked(path: Path, waiting: Callable[[str], None], check: Callable[[], None]
 def locked_if_free(path: Path) -> Iterator[bool]:
     """Hold the lock for the folder `path` and yield True, or yield False where another holds it; never waits."""
     try:
-        descriptor = os.open(path.with_name(f".{path.name}.lock"), os.O_CREAT | os.O_RDWR, 0o644)
-    except OSError:  # another user's, or a disk that cannot be written: not ours to touch
+        descriptor = _open(path)
+    except OSError:  # another user's folder, or a disk that cannot be written: not ours to touch
         yield False
         return
     try:
@@ -55,9 +60,31 @@ def is_locked(path: Path) -> bool:
         return not free
 
 
-def _acquire(descriptor: int, waiting: Callable[[str], None], check: Callable[[], None]) -> None:
+def sweep_unlocked(path: Path) -> None:
+    """Remove what killed builds left beside the folder `path`, whose lock the caller holds.
+
+    What a build holds the lock for stays. Process numbers would not tell: it may run in another container.
+    """
+    for found in path.parent.iterdir():
+        if not is_partial(found):
+            continue
+        owner = path.with_name(partial_of(found).name.partition(".")[0])
+        with contextlib.nullcontext(True) if owner == path else locked_if_free(owner) as free:
+            if free:
+                shutil.rmtree(found, ignore_errors=True) if found.is_dir() else found.unlink(missing_ok=True)
+
+
+def _open(path: Path) -> int:
+    lock = path.with_name(f".{path.name}.lock")
+    try:
+        return os.open(lock, os.O_CREAT | os.O_RDWR, 0o666)
+    except PermissionError:  # made by another user: it can be held all the same, but not signed
+        return os.open(lock, os.O_RDONLY)
+
+
+def _acquire(descriptor: int, waiting: Callable[[str], None], check: Callable[[], None], kind: int) -> None:
     told = False
-    while not _try(descriptor):
+    while not _try(descriptor, kind):
         if not told:
             waiting(_holder(descriptor))
             told = True
@@ -65,9 +92,9 @@ def _acquire(descriptor: int, waiting: Callable[[str], None], check: Callable[[]
         time.sleep(_POLL)
 
 
-def _try(descriptor: int) -> bool:
+def _try(descriptor: int, kind: int = fcntl.LOCK_EX) -> bool:
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True

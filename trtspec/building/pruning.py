@@ -101,9 +101,12 @@ def _engines_finished(users: tuple[str, ...], entries: tuple[Entry, ...], usage:
 def _obstacle(entry: Entry, usage: Usage, rules: PruneRules, age: float) -> str | None:
     if entry.state == "building":
         return "a running build uses it"
+    if entry.linked:
+        return "a link leads there: only what lies in engines/ itself is removed"
     doubt = usage.doubt(entry) if entry.kind in {"engine", "checkpoint"} else None
     if doubt is not None:
         return f"whether it is used cannot be told: {doubt}"
+    age = max(age, 0.0)  # a clock that was set back
     least = rules.older_than if rules.older_than is not None else _LOG_AGE if entry.kind == "log" else 0.0
     return "it changed too recently" if age < least else None
 
@@ -120,6 +123,9 @@ def _remove(removal: Removal, removed: Callable[[Removal], None]) -> Iterator[Ke
             yield Kept(entry, "a running build uses it, or its lock cannot be opened")
             return
         try:
+            if entry.linked:  # since the plan was made
+                yield Kept(entry, "a link leads there")
+                return
             if entry.path.is_dir():
                 remove_directory(entry.path)
             else:

@@ -10,10 +10,10 @@ from typing import Any
 
 from trtspec.building.built import BuiltEngine, folder_size, is_complete
 from trtspec.building.content import fill_engine
-from trtspec.building.locks import locked
+from trtspec.building.locks import locked, sweep_unlocked
 from trtspec.building.plan import EnginePlan, build_steps, plan_engine
 from trtspec.errors import ArtefactMissing, BuildError, TrtspecError
-from trtspec.files import atomic_directory, sweep_partials
+from trtspec.files import atomic_directory
 from trtspec.progress import Reporter, SilentReporter
 from trtspec.spec import Role, SpecFile
 from trtspec.units import bytes_text
@@ -52,10 +52,10 @@ def torch_steps(spec_file: SpecFile, roles: Sequence[Role], *, force: bool, repo
 def _finished(plan: EnginePlan, started: float, *, force: bool, reporter: Reporter) -> BuiltEngine:
     if not force and is_complete(plan.path):
         return _built(plan, started, cached=True)
-    sweep_partials(plan.path.parent)
     with locked(plan.path, lambda holder: reporter.note(f"waiting for the {plan.role} engine: {holder} builds it")):
         if not force and is_complete(plan.path):  # another process was faster
             return _built(plan, started, cached=True)
+        sweep_unlocked(plan.path)
         _check_space(plan)
         try:
             with atomic_directory(plan.path) as work:

@@ -39,6 +39,8 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "vocab_size": ("vocab_size", "padded_vocab_size"),
     "max_positions": ("max_position_embeddings", "n_positions", "max_sequence_length", "max_seq_len", "seq_length"),
 }
+# no size is larger: of layers (each is looked at), of positions (some files write the largest integer), of any other
+_MOST_LAYERS, _MOST_POSITIONS, _MOST = 1 << 14, 1 << 63, 1 << 31
 # kinds that stretch positions beyond the length in the config; others are already counted in it
 _STRETCHING = ("linear", "dynamic", "yarn")
 # Gemma 3 writes a linear factor for its global layers; its length already counts it
@@ -166,8 +168,16 @@ def _size(data: Mapping[str, Any], keys: tuple[str, ...], where: str) -> int | N
             value = max(numbers) if numbers else value
         if type(value) is not int or value < 1:
             raise _malformed(key, value, "a positive whole number", where)
+        if value > _most(key):
+            raise _malformed(key, value, f"at most {_most(key)}", where)
         return value
     return None
+
+
+def _most(key: str) -> int:
+    if key in _NAMES["layers"]:
+        return _MOST_LAYERS
+    return _MOST_POSITIONS if key in _NAMES["max_positions"] or "window" in key else _MOST
 
 
 def _text(value: Any) -> str | None:

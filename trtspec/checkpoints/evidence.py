@@ -146,7 +146,7 @@ def _contradictions(quant: QuantizationFacts | None, found: QuantizationEvidence
         yield f"{found.unscaled} FP8 weights have no scale beside them, e.g. {found.without_scale[0]}"
     if quant is None:
         if found.kinds:
-            yield f"the configuration says nothing of quantisation, the headers show {shown} weights"
+            yield f"the configuration says nothing of quantization, the headers show {shown} weights"
         return
     said = f"{quant.source} says {quant.method}" + (f" ({quant.algo})" if quant.algo else "")
     expected = _EXPECTED.get(quant.algo or "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeGuard
 
 __all__ = ["Geometry", "read_geometry", "unnested", "windowed_layers"]
 
@@ -27,6 +27,7 @@ _INTERMEDIATE = (
 )
 _EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts")
 _PER_TOKEN = ("num_experts_per_tok", "num_selected_experts", "moe_top_k", "num_experts_per_token")
+_MOST_RATIO, _MOST_WIDTH = 1 << 10, 1 << 31
 _FOUR_TIMES = ("falcon", "RefinedWeb", "RefinedWebModel", "bloom", "gpt2", "gpt_bigcode", "gptj", "jais", "mpt")
 # head widths that the configuration class fills in, where others divide the hidden size by the heads
 _USUAL_HEAD = {"gemma": 256, "gemma2": 256, "gemma3_text": 256, "qwen3": 128}
@@ -74,7 +75,7 @@ def read_geometry(data: Mapping[str, Any], size: Size, sizes: Mapping[str, int |
     window = _window(data, size)
     latent = {key: size(key) for key in ("kv_lora_rank", "qk_rope_head_dim", "qk_nope_head_dim", "v_head_dim")}
     blocks = _blocks(data, sizes)
-    per_head = _USUAL_HEAD.get(str(data.get("model_type"))) or (hidden // heads if hidden and heads else None)
+    per_head = _USUAL_HEAD.get(str(data.get("model_type"))) or (hidden // heads or None if hidden and heads else None)
     return Geometry(
         head_dim=_head_dim(latent, size) or per_head,
         intermediate=_intermediate(data, size, hidden),
@@ -101,7 +102,7 @@ def _intermediate(data: Mapping[str, Any], size: Size, hidden: int | None) -> in
     if given is not None or hidden is None:
         return given
     ratio = data.get("expansion_ratio")
-    if type(ratio) is int and ratio > 0:  # MPT
+    if type(ratio) is int and 0 < ratio <= _MOST_RATIO:  # MPT
         return int(ratio) * hidden
     return 4 * hidden if kind in _FOUR_TIMES else None
 
@@ -166,9 +167,13 @@ def windowed_layers(data: Mapping[str, Any], layers: int | None) -> int | None:
 
 def _listed(value: Any, layers: int | None) -> tuple[int, ...] | None:
     """A number for each layer; None when `value` is no such list."""
-    if isinstance(value, list) and len(value) == layers and all(type(item) is int and item >= 0 for item in value):
+    if isinstance(value, list) and len(value) == layers and all(map(_is_width, value)):
         return tuple(value)
     return None
+
+
+def _is_width(value: Any) -> TypeGuard[int]:
+    return type(value) is int and 0 <= value <= _MOST_WIDTH
 
 
 def _blocks(data: Mapping[str, Any], sizes: Mapping[str, int | None]) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
@@ -194,8 +199,8 @@ def _block_kv_heads(block: Mapping[str, Any], heads: int) -> int:
 def _block_width(block: Mapping[str, Any], hidden: int) -> int:
     section = _part(block, "ffn")
     given = section.get("intermediate_size")
-    if type(given) is int and given >= 0:
-        return int(given)
+    if _is_width(given):
+        return given
     factor = section.get("ffn_mult")
     if not isinstance(factor, (int, float)) or isinstance(factor, bool) or not 0 < factor < 1e6:
         return 0

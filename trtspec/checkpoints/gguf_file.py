@@ -11,7 +11,7 @@ from typing import Any
 from trtspec.checkpoints.config import ModelConfig
 from trtspec.checkpoints.geometry import windowed_layers
 from trtspec.checkpoints.merges import merges_key
-from trtspec.checkpoints.reading import REFETCH, not_readable
+from trtspec.checkpoints.reading import REFETCH, not_readable, open_file
 from trtspec.checkpoints.tensors import Tensor
 from trtspec.checkpoints.tokenizer_facts import TokenizerFacts
 from trtspec.errors import CheckpointError, EnvironmentMissing
@@ -27,6 +27,9 @@ _CLASSES = {
     "stablelm": "StableLmForCausalLM", "nemotron": "NemotronForCausalLM", "mamba": "MambaForCausalLM",
 }  # fmt: skip
 _CONTROL, _USER_DEFINED = 3, 4  # tokenizer.ggml.token_type
+# no model has more, as in `config`: layers are looked at one by one
+_MOST = {"block_count": 1 << 14, "context_length": 1 << 63, "attention.sliding_window": 1 << 63}
+_MOST_OTHERS = 1 << 31
 _ENDS = ("tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id")
 
 
@@ -46,7 +49,7 @@ def read_gguf(path: Path) -> GgufFile:
     """Metadata and tensors of `path`; CheckpointError when it is damaged, EnvironmentMissing without `gguf`."""
     try:
         status = path.stat()
-        with path.open("rb") as stream:
+        with open_file(path) as stream:
             magic = stream.read(4)
     except OSError as error:
         raise not_readable(path, error) from None
@@ -89,9 +92,13 @@ def gguf_config(file: GgufFile) -> ModelConfig:
 
     def size(key: str) -> int | None:
         value = file.metadata.get(f"{family}.{key}")
-        if isinstance(value, list):
-            value = max(value, default=None)
-        return int(value) if isinstance(value, int) and value > 0 else None
+        if isinstance(value, list):  # a value per layer
+            value = max((item for item in value if type(item) is int), default=None)
+        if type(value) is not int or value < 1:
+            return None
+        if value > _MOST.get(key, _MOST_OTHERS):
+            raise CheckpointError(f"{family}.{key} is {value}, more than any model has", where=str(file.path))
+        return value
 
     def number(key: str) -> float | None:
         value = file.metadata.get(f"{family}.{key}")
@@ -100,7 +107,7 @@ def gguf_config(file: GgufFile) -> ModelConfig:
     heads, hidden, layers = size("attention.head_count"), size("embedding_length"), size("block_count")
     window, experts = size("attention.sliding_window"), size("expert_count")
     tokens = file.metadata.get("tokenizer.ggml.tokens")
-    bos = file.metadata.get("tokenizer.ggml.bos_token_id")
+    bos = _id(file, "tokenizer.ggml.bos_token_id")
     return ModelConfig(
         architecture=_CLASSES.get(family, f"gguf:{family}"),
         model_type=family,
@@ -114,7 +121,7 @@ def gguf_config(file: GgufFile) -> ModelConfig:
         rope_theta=number("rope.freq_base"),
         rope_local_theta=None,
         partial_rotary_factor=None,
-        head_dim=size("attention.key_length") or (hidden // heads if hidden and heads else None),
+        head_dim=size("attention.key_length") or (hidden // heads or None if hidden and heads else None),
         intermediate=size("feed_forward_length"),
         sliding_window=window,
         windowed_layers=windowed_layers({"model_type": family}, layers) if window else None,
@@ -125,8 +132,8 @@ def gguf_config(file: GgufFile) -> ModelConfig:
         shared_intermediate=size("expert_shared_feed_forward_length"),
         tied=not any(tensor.name == "output.weight" for tensor in file.tensors),
         dtype=None,
-        end_ids=tuple(dict.fromkeys(int(file.metadata[key]) for key in _ENDS if key in file.metadata)),
-        bos_ids=() if bos is None else (int(bos),),
+        end_ids=tuple(dict.fromkeys(end for key in _ENDS if (end := _id(file, key)) is not None)),
+        bos_ids=() if bos is None else (bos,),
         remote_code=False,
         quantization=None,
         quant=None,
@@ -136,16 +143,23 @@ def gguf_config(file: GgufFile) -> ModelConfig:
     )
 
 
+def _id(file: GgufFile, key: str) -> int | None:
+    """The token id under `key`; None when there is none, CheckpointError for another value."""
+    value = file.metadata.get(key)
+    if value is not None and type(value) is not int:
+        raise CheckpointError(f"{key} is {value!r:.40}, a token id is expected", where=str(file.path), fix=REFETCH)
+    return value
+
+
 def gguf_tokenizer(file: GgufFile) -> TokenizerFacts:
     """The tokenizer in a GGUF file's metadata; CheckpointError when it carries none."""
     tokens = file.metadata.get("tokenizer.ggml.tokens")
-    if not isinstance(tokens, list) or not tokens:
+    if not isinstance(tokens, list) or not tokens or not all(isinstance(token, str) for token in tokens):
         fix = "put the model's tokenizer.json and tokenizer_config.json beside it"
         raise CheckpointError("carries no tokenizer", where=str(file.path), fix=fix)
-    kinds = file.metadata.get("tokenizer.ggml.token_type") or []
+    listed = file.metadata.get("tokenizer.ggml.token_type")
+    kinds = listed if isinstance(listed, list) else []
     merges = file.metadata.get("tokenizer.ggml.merges")
-    bos = file.metadata.get("tokenizer.ggml.bos_token_id")
-    ends = (file.metadata.get(key) for key in _ENDS[:1])
     return TokenizerFacts(
         source=file.path.name,
         kind=str(file.metadata.get("tokenizer.ggml.model", "unknown")),
@@ -157,7 +171,7 @@ def gguf_tokenizer(file: GgufFile) -> TokenizerFacts:
         merges=merges_key(merges) if isinstance(merges, list) else None,
         pre_tokenizer=None,
         normalizer=None,
-        bos_id=None if bos is None else int(bos),
-        end_id=next((int(end) for end in ends if end is not None), None),
+        bos_id=_id(file, "tokenizer.ggml.bos_token_id"),
+        end_id=_id(file, _ENDS[0]),
         adds_bos=bool(file.metadata.get("tokenizer.ggml.add_bos_token", False)),
     )

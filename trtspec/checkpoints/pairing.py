@@ -16,6 +16,7 @@ __all__ = ["DifferingId", "Pairing", "TokenizerMatch", "compare_tokenizers", "pa
 
 Relation = Literal["same", "extended", "different"]
 SHOWN = 10
+_FEW = 1000  # special tokens; a vocabulary of nothing but special tokens is no rename
 # tokens that vocabularies carry to fill up or for later use
 _PLACEHOLDER = re.compile(r"reserved|unused|dummy|placeholder|extra_id|^\[PAD\d*\]$|^<pad\d*>$", re.IGNORECASE)
 
@@ -38,7 +39,9 @@ class TokenizerMatch:
     the ids that one side has. `same_ids` of `total_ids` agree; `shared_tokens` is the share of token texts that both
     vocabularies hold, whatever their ids. `special_differs` are the first ids with one token that is special (never
     shown as text) on one side only. `placeholders` of the ids that one side has are named as fillers (reserved,
-    unused). `merges`, `pre_tokenizer`, `normalizer`, `decoder`: True if equal, None if unknown.
+    unused). `renamed` are the conflicting ids where all of them are special on both sides and none ends a text: names
+    that one release reserved and the next gave out; empty where any other id conflicts. `merges`, `pre_tokenizer`,
+    `normalizer`, `decoder`: True if equal, None if unknown.
     """
 
     relation: Relation
@@ -55,6 +58,12 @@ class TokenizerMatch:
     decoder: bool | None = None
     special_differs: tuple[int, ...] = ()
     placeholders: int = 0
+    renamed: tuple[int, ...] = ()
+
+    @property
+    def exchanges(self) -> bool:
+        """True when an id of the draft means the same to the target, renamed special tokens aside."""
+        return self.relation != "different" or bool(self.renamed)
 
     @property
     def splitting(self) -> dict[str, bool | None]:
@@ -102,6 +111,7 @@ def compare_tokenizers(target: TokenizerFacts, draft: TokenizerFacts) -> Tokeniz
         **splitting,
         special_differs=_special_differs(target, draft, shared - set(conflicts)),
         placeholders=_placeholders([(target.tokens, only_target), (draft.tokens, only_draft)]),
+        renamed=_renamed(target, draft, conflicts),
     )
 
 
@@ -114,6 +124,11 @@ def _equal(one: str | None, other: str | None) -> bool | None:
 
 def _special_differs(target: TokenizerFacts, draft: TokenizerFacts, same: AbstractSet[int]) -> tuple[int, ...]:
     return tuple(sorted((target.special ^ draft.special) & same)[:SHOWN])
+
+
+def _renamed(target: TokenizerFacts, draft: TokenizerFacts, conflicts: list[int]) -> tuple[int, ...]:
+    special = (target.special & draft.special) - {target.end_id, draft.end_id}
+    return tuple(conflicts) if len(conflicts) <= _FEW and special.issuperset(conflicts) else ()
 
 
 def _placeholders(sides: list[tuple[Mapping[int, str], tuple[int, ...]]]) -> int:
@@ -150,10 +165,10 @@ class Pairing:
     def exchange(self) -> dict[str, bool | None]:
         """Acceptance mode → whether what the draft proposes has a meaning to the target; None when not known.
 
-        tokens: no id has two meanings (rows that are padding do not matter). logits: the rows of both distributions
-        stand for the same ids too, so the vocabularies must be equally wide.
+        tokens: no id has two meanings, renamed special tokens aside (rows that are padding do not matter). logits: the
+        rows of both distributions stand for the same ids too, so the vocabularies must be equally wide.
         """
-        tokens = None if self.tokenizers is None else self.tokenizers.relation != "different"
+        tokens = None if self.tokenizers is None else self.tokenizers.exchanges
         known = self.target_vocab is not None and self.draft_vocab is not None
         if tokens is False or not known:
             return {"tokens": tokens, "logits": False if tokens is False else None}
@@ -185,6 +200,7 @@ class Pairing:
             "first_differing_tokens": [{"id": d.id, "target": d.target, "draft": d.draft} for d in differing],
             "only_in": {"target": len(match.only_target), "draft": len(match.only_draft)} if match else None,
             "placeholders": match.placeholders if match else None,
+            "renamed_ids": list(match.renamed[:SHOWN]) if match else [],
             "special_differing_ids": list(match.special_differs) if match else [],
             "splitting_equal": match.splitting if match else None,
             "exchange": self.exchange,

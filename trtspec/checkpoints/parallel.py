@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from trtspec.checkpoints.config import ModelConfig
 
-__all__ = ["Misfit", "group_of", "largest_tp", "padded_vocabulary", "pp_misfit", "tp_misfits"]
+__all__ = ["Misfit", "group_of", "largest_tp", "nearest_tps", "padded_vocabulary", "pp_misfit", "tp_misfits"]
 
 _UNPADDED_VOCABULARY = ("OPTForCausalLM", "MptForCausalLM", "MPTForCausalLM")
 # weights under one scale along a row, by the quantization of a spec; ModelOpt's block size for AWQ, NVFP4's own
@@ -104,6 +104,13 @@ def _attention_rows(config: ModelConfig) -> int | None:
 def largest_tp(config: ModelConfig, at_most: int, group: int | None = None) -> int | None:
     """The most ranks, `at_most` or fewer, that the model can be split over; None when not even one fits its groups."""
     return next((tp for tp in range(at_most, 0, -1) if not tp_misfits(config, tp, group)), None)
+
+
+def nearest_tps(config: ModelConfig, tp: int, group: int | None = None) -> tuple[int, ...]:
+    """The numbers of ranks around `tp` that the model can be split over: the next smaller, the next larger up to 16."""
+    smaller = largest_tp(config, tp, group)
+    larger = next((more for more in range(tp + 1, 17) if not tp_misfits(config, more, group)), None)
+    return tuple(found for found in (smaller, larger) if found is not None)
 
 
 def pp_misfit(config: ModelConfig, pp: int) -> str | None:

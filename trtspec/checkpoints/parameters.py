@@ -111,7 +111,7 @@ class _Model:
     @property
     def embedding_width(self) -> int:
         width = self.data.get("word_embed_proj_dim")  # OPT-350M
-        return width if type(width) is int and width > 0 else self.hidden
+        return width if type(width) is int and 0 < width <= _MOST_WIDTH else self.hidden
 
     def projections(self) -> int:
         """Between an embedding of another width and the layers."""
@@ -206,7 +206,7 @@ class _Model:
             newer = self.flag("new_decoder_architecture", default=False)
             listed = self.data.get("num_ln_in_parallel_attn")
             parallel = self.flag("parallel_attn", default=True)
-            return int(listed) if type(listed) is int else 2 if newer or not parallel else 1
+            return listed if type(listed) is int and listed in (1, 2) else 2 if newer or not parallel else 1
         if name == "stablelm" and self.flag("use_parallel_residual", default=False):
             return 1
         return 3 if name == "arctic" else self.family.norms
@@ -220,4 +220,5 @@ class _Model:
         return both * self.head_dim if wide else 0
 
 
+_MOST_WIDTH = 1 << 31
 _ALL_BIASES = ("use_bias", "bias", "enable_bias")  # one switch for every linear layer

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from trtspec.errors import CheckpointError
 from trtspec.units import bytes_text
@@ -15,6 +17,7 @@ __all__ = [
     "decode_text",
     "is_lfs_pointer",
     "not_readable",
+    "open_file",
     "parse_document",
     "read_bytes",
     "read_document",
@@ -98,15 +101,28 @@ def is_lfs_pointer(head: bytes) -> bool:
     return head.startswith(_LFS)
 
 
+def open_file(path: Path) -> BinaryIO:
+    """`path` open for reading; OSError as it comes, CheckpointError for a pipe, a device or a socket.
+
+    A pipe would be waited for without an end, and a device has no end.
+    """
+    mode = path.stat().st_mode
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+        message = "is a pipe, a socket or a device where a file is expected"
+        raise CheckpointError(message, where=str(path), fix=REFETCH, code="no-file")
+    return path.open("rb")
+
+
 def read_bytes(path: Path) -> bytes:
     """The content of a document at `path`; CheckpointError when it cannot be read or is no document by its size."""
     try:
-        if path.is_file() and path.stat().st_size > _LARGEST:
-            message = f"is larger than any such document ({bytes_text(_LARGEST)})"
-            raise CheckpointError(message, where=str(path), fix=REFETCH, code="too-large")
-        return path.read_bytes()
+        with open_file(path) as stream:
+            if os.fstat(stream.fileno()).st_size <= _LARGEST:
+                return stream.read()
     except OSError as error:
         raise not_readable(path, error) from None
+    message = f"is larger than any such document ({bytes_text(_LARGEST)})"
+    raise CheckpointError(message, where=str(path), fix=REFETCH, code="too-large")
 
 
 def read_text(path: Path) -> str:

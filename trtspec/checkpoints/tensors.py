@@ -15,13 +15,14 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, NoReturn
 
-from trtspec.checkpoints.reading import is_lfs_pointer, not_readable, refetch
+from trtspec.checkpoints.reading import is_lfs_pointer, not_readable, open_file, refetch
 from trtspec.errors import CheckpointError
 from trtspec.units import bytes_text
 
 __all__ = ["Tensor", "read_safetensors_header"]
 
 _MAX_HEADER = 100_000_000  # the limit of the format's own reader
+_MOST_DIMENSIONS = 64  # numpy's limit
 _BITS = {
     "BOOL": 8, "F4": 4, "F6_E2M3": 6, "F6_E3M2": 6, "U8": 8, "I8": 8, "F8_E5M2": 8, "F8_E4M3": 8, "F8_E8M0": 8,
     "F8_E4M3FNUZ": 8, "F8_E5M2FNUZ": 8, "I16": 16, "U16": 16, "F16": 16, "BF16": 16, "I32": 32, "U32": 32, "F32": 32,
@@ -49,7 +50,7 @@ def read_safetensors_header(path: Path) -> list[Tensor]:
     """The tensors of `path` in file order; CheckpointError when the file is cut, corrupt or something else."""
     try:
         size = path.stat().st_size
-        with path.open("rb") as stream:
+        with open_file(path) as stream:
             head = stream.read(9)
             length = _header_length(path, head, size)
             raw = head[8:] + stream.read(length - 1)
@@ -104,10 +105,10 @@ _Found = tuple[int, int, str, Mapping[str, Any]]  # where its data begins and en
 
 def _offsets(path: Path, name: str, entry: Any) -> tuple[int, int]:
     if not isinstance(entry, dict) or not {"dtype", "shape", "data_offsets"} <= entry.keys():
-        _corrupt(path, f"tensor {name!r} lacks dtype, shape or data_offsets")
+        _corrupt(path, f"tensor {name!r:.120} lacks dtype, shape or data_offsets")
     offsets = entry["data_offsets"]
-    if not _sizes(offsets) or len(offsets) != 2 or not _sizes(entry["shape"]):
-        _corrupt(path, f"tensor {name!r} has a shape or offsets that are not whole numbers")
+    if not _sizes(offsets) or len(offsets) != 2 or not _sizes(entry["shape"]) or len(entry["shape"]) > _MOST_DIMENSIONS:
+        _corrupt(path, f"tensor {name!r:.120} has a shape or offsets that are not whole numbers")
     return offsets[0], offsets[1]
 
 
@@ -115,11 +116,11 @@ def _tensor(path: Path, file: str, found: _Found) -> Tensor:
     start, stop, name, entry = found
     dtype, shape = entry["dtype"], entry["shape"]
     if not isinstance(dtype, str) or dtype not in _BITS:
-        _corrupt(path, f"tensor {name!r} has the unknown type {dtype!r}")
+        _corrupt(path, f"tensor {name!r:.120} has the unknown type {dtype!r:.40}")
     bits = math.prod(shape) * _BITS[dtype]
     if bits % 8 or bits // 8 != stop - start:
-        needed = f"of shape {shape} and type {dtype} needs {bits / 8:g} bytes"
-        _corrupt(path, f"tensor {name!r} {needed}, the file has {stop - start}")
+        needed = f"of shape {shape} and type {dtype} needs {bits // 8 if bits % 8 == 0 else f'{bits}/8'} bytes"
+        _corrupt(path, f"tensor {name!r:.120} {needed}, the file has {stop - start}")
     return Tensor(name, tuple(shape), dtype, bits // 8, file)
 
 
@@ -132,7 +133,7 @@ def _check_layout(path: Path, found: Sequence[_Found], available: int) -> None:
     for start, stop, name, _ in found:
         if start != end:
             fault = "overlaps the one before it" if start < end else f"leaves a hole of {start - end} bytes before it"
-            _corrupt(path, f"tensor {name!r} {fault}")
+            _corrupt(path, f"tensor {name!r:.120} {fault}")
         end = stop
     if end > available:
         missing = end - available

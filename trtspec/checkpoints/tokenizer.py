@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from trtspec.checkpoints.reading import read_document
-from trtspec.checkpoints.tokenizer_facts import TokenizerFacts, content_key
+from trtspec.checkpoints.tokenizer_facts import TokenizerFacts, content_key, is_id
 from trtspec.checkpoints.tokenizer_json import FAST, parse_fast, read_fast
 from trtspec.checkpoints.tokenizer_slow import SLOW, read_slow
 from trtspec.errors import CheckpointError, EnvironmentMissing
@@ -16,6 +17,7 @@ from trtspec.errors import CheckpointError, EnvironmentMissing
 __all__ = ["TokenizerFacts", "content_key", "read_tokenizer", "special_token_texts"]
 
 _CONFIG = "tokenizer_config.json"
+_ID = re.compile(r"[0-9]{1,9}")
 _NAMED = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 # classes that put a begin-of-text token in front unless their configuration says otherwise
 _ADD_BOS = ("LlamaTokenizer", "CodeLlamaTokenizer", "GemmaTokenizer")
@@ -87,7 +89,7 @@ def _completed(base: TokenizerFacts, config: Mapping[str, Any], folder: Path, pr
     more = dict(_declared_tokens(config))
     if "added_tokens.json" in present:
         listed = read_document(folder / "added_tokens.json")
-        more |= {index: (text, False) for text, index in listed.items() if type(index) is int and index not in more}
+        more |= {index: (text, False) for text, index in listed.items() if is_id(index) and index not in more}
     facts = _with_tokens(base, more)
     named = special_token_texts(config, folder, present)
     ids = _ids_of(facts, named.values())
@@ -104,7 +106,7 @@ def _declared_tokens(config: Mapping[str, Any]) -> Iterator[tuple[int, tuple[str
     """(id, (text, special)) from `added_tokens_decoder` of tokenizer_config.json."""
     section = config.get("added_tokens_decoder")
     for key, item in (section if isinstance(section, dict) else {}).items():
-        if str(key).isdecimal() and isinstance(item, dict) and isinstance(item.get("content"), str):
+        if _ID.fullmatch(key) and isinstance(item, dict) and isinstance(item.get("content"), str):
             yield int(key), (item["content"], bool(item.get("special")))
 
 

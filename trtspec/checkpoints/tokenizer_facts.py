@@ -6,9 +6,11 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeGuard
 
-__all__ = ["TokenizerFacts", "collisions", "content_key"]
+__all__ = ["MOST_IDS", "TokenizerFacts", "collisions", "content_key", "is_id"]
+
+MOST_IDS = 1 << 31  # they are 32-bit numbers everywhere
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,11 @@ class TokenizerFacts:
     def width(self) -> int:
         """Largest id + 1, added tokens included: the rows that an embedding needs at least."""
         return max(self.tokens, default=-1) + 1
+
+
+def is_id(value: Any) -> TypeGuard[int]:
+    """True for a whole number that can be a token id."""
+    return type(value) is int and 0 <= value < MOST_IDS
 
 
 def content_key(value: Any, form: str = "json") -> str:

@@ -12,7 +12,7 @@ from typing import Any
 
 from trtspec.checkpoints.merges import cut_merges, merges_key
 from trtspec.checkpoints.reading import REFETCH, decode_text, parse_document, read_bytes
-from trtspec.checkpoints.tokenizer_facts import TokenizerFacts, collisions, content_key
+from trtspec.checkpoints.tokenizer_facts import MOST_IDS, TokenizerFacts, collisions, content_key, is_id
 from trtspec.errors import CheckpointError
 
 __all__ = ["FAST", "parse_fast", "read_fast"]
@@ -126,7 +126,7 @@ def _canonical(section: Any) -> Any:
 
 def _base_tokens(vocab: Any) -> tuple[dict[int, str], list[tuple[int, str, str]]]:
     """id → token of the model's own vocabulary: an object of token → id, or a list of [token, score]."""
-    if isinstance(vocab, dict) and set(map(type, vocab.values())) <= {int} and min(vocab.values(), default=0) >= 0:
+    if isinstance(vocab, dict) and _are_ids(vocab):
         tokens = dict(zip(vocab.values(), vocab, strict=True))
         if len(tokens) == len(vocab):
             return tokens, []
@@ -137,6 +137,12 @@ def _base_tokens(vocab: Any) -> tuple[dict[int, str], list[tuple[int, str, str]]
     raise _malformed("has no usable model.vocab (token to id)")
 
 
+def _are_ids(vocab: Mapping[str, Any]) -> bool:
+    """True when every token has an id; each type and both ends are looked at, as vocabularies are large."""
+    ids = vocab.values()
+    return set(map(type, ids)) <= {int} and min(ids, default=0) >= 0 and max(ids, default=0) < MOST_IDS
+
+
 def _added_tokens(section: Any) -> Iterator[tuple[int, str, bool]]:
     """(id, text, special) of each added token."""
     if section is None:
@@ -144,7 +150,7 @@ def _added_tokens(section: Any) -> Iterator[tuple[int, str, bool]]:
     if not isinstance(section, list):
         raise _malformed("added_tokens is not a list")
     for item in section:
-        if not isinstance(item, dict) or type(item.get("id")) is not int or not isinstance(item.get("content"), str):
+        if not isinstance(item, dict) or not is_id(item.get("id")) or not isinstance(item.get("content"), str):
             raise _malformed(f"has an added token without id and content: {item!r:.80}")
         yield item["id"], item["content"], bool(item.get("special"))
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from trtspec.checkpoints.merges import merges_key
 from trtspec.checkpoints.reading import read_bytes, read_document, read_text
-from trtspec.checkpoints.tokenizer_facts import TokenizerFacts, collisions
+from trtspec.checkpoints.tokenizer_facts import TokenizerFacts, collisions, is_id
 from trtspec.errors import CheckpointError
 
 __all__ = ["SLOW", "read_slow"]
@@ -130,7 +130,7 @@ def _model_message() -> Any:
 def _byte_pairs(folder: Path) -> TokenizerFacts:
     """vocab.json (token → id) and merges.txt (a pair a line), as GPT-2 brought them."""
     vocab = read_document(folder / _VOCAB)
-    if not set(map(type, vocab.values())) <= {int}:
+    if not all(map(is_id, vocab.values())):
         raise CheckpointError("does not map each token to an id", where=str(folder / _VOCAB), code="malformed")
     pairs = [(index, text) for text, index in vocab.items()]
     lines = read_text(folder / _MERGES).split("\n")
@@ -159,6 +159,8 @@ def _tiktoken(path: Path, data: bytes) -> TokenizerFacts | None:
                 token, rank = line.split()
                 tokens[int(rank)] = base64.b64decode(token, validate=True).decode("latin-1").translate(letters)
     except (ValueError, binascii.Error):
+        return None
+    if not all(map(is_id, tokens)):
         return None
     # ranks are the order of merges: the same tokens with the same ids split alike
     return _plain(path.name, tokens, _hash("ranks", json.dumps(tokens).encode())) if tokens else None

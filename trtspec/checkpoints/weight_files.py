@@ -19,6 +19,7 @@ SINGLE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 _PICKLED = (".bin", ".pt", ".pth", ".ckpt")
 _WEIGHT_SUFFIXES = (".safetensors", ".gguf", *_PICKLED)
+_MOST_BYTES = 1 << 62  # an index that states more (or NaN, infinity) states nothing
 _SHARD = re.compile(r"^(?P<stem>.+)-(?P<number>\d{5})-of-(?P<total>\d{5})\.(safetensors|gguf)$")
 _CONVERT = (
     'convert it once: python -c "from transformers import AutoModelForCausalLM as M; '
@@ -121,7 +122,9 @@ def _read_index(path: Path) -> tuple[dict[str, str], int | None]:
         good.add(file)
     metadata = document.get("metadata")
     total = metadata.get("total_size") if isinstance(metadata, dict) else None
-    return weight_map, int(total) if isinstance(total, (int, float)) and not isinstance(total, bool) else None
+    if not isinstance(total, (int, float)) or isinstance(total, bool) or not 0 <= total < _MOST_BYTES:
+        return weight_map, None
+    return weight_map, int(total)
 
 
 def _check_shards(folder: Path, files: tuple[str, ...], present: list[str]) -> None:
@@ -131,6 +134,8 @@ def _check_shards(folder: Path, files: tuple[str, ...], present: list[str]) -> N
         links = any((folder / name).is_symlink() for name in missing)
         why = " (each a link to a file that is not there: an interrupted download)" if links else ""
         message = f"{len(missing)} of {len(files)} shards named by {INDEX} are missing{why}: {shown}"
+        if len(missing) == len(files) and not links:
+            message = f"the weights are not here, all {len(files)} files that {INDEX} names"
         raise CheckpointError(message, where=str(folder), fix=refetch(folder), code="shards-missing")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from trtspec.units import duration_text
 
 __all__ = ["ActivityBoard"]
 
+_STAMP = re.compile(r"^\[\d\d/\d\d/\d{4}-\d\d:\d\d:\d\d\] ")  # what TensorRT-LLM's logger begins a line with
 _PLAIN_EVERY = 60.0  # seconds between two lines about one program where there is no terminal
 
 
@@ -49,8 +51,8 @@ class ActivityBoard:
         self._enter(activity)
         try:
             yield lambda line: self._tell(activity, line)
-        except BaseException:
-            self._leave(activity, "[red]stopped[/]")
+        except BaseException as error:
+            self._leave(activity, "[red]failed[/]" if isinstance(error, Exception) else "[yellow]stopped[/]")
             raise
         self._leave(activity, "[green]done[/]")
 
@@ -81,10 +83,11 @@ class ActivityBoard:
             self.console.print(f"{escape(activity.label)}: {activity.elapsed} · {escape(line)}")
 
     def _table(self) -> Table:
-        table = Table.grid(padding=(0, 2))
+        table = Table.grid(padding=(0, 2), expand=True)
         table.add_column(no_wrap=True)
         table.add_column(no_wrap=True, justify="right")
         table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
         for activity in list(self._running):
-            table.add_row(f"[bold]{escape(activity.label)}[/]", activity.elapsed, f"[dim]{escape(activity.line)}[/]")
+            line = _STAMP.sub("", activity.line)
+            table.add_row(f"[bold]{escape(activity.label)}[/]", activity.elapsed, f"[dim]{escape(line)}[/]")
         return table

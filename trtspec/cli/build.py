@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from trtspec.cli.build_view import show_preview
 from trtspec.cli.command import command as make_command
-from trtspec.cli.command import examples, spec_argument
+from trtspec.cli.command import command_line, examples, spec_argument
 from trtspec.cli.output import Sink
 from trtspec.spec import ROLES, Role, SpecFile, load_spec
 from trtspec.units import bytes_text, duration_text
@@ -77,12 +78,15 @@ def _settings(spec_file: SpecFile, options: dict[str, Any]) -> BuildSettings:
 
 @contextmanager
 def _terminable() -> Iterator[None]:
-    """SIGTERM and SIGHUP end the block as Ctrl-C does: what runs is ended and cleaned up first."""
+    """SIGTERM and SIGHUP end the block as Ctrl-C does: what runs is ended and cleaned up first.
+
+    One that is ignored stays so: nohup means that the build outlives its terminal.
+    """
 
     def stop(_number: int, _frame: types.FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    numbers = (signal.SIGTERM, signal.SIGHUP)
+    numbers = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) != signal.SIG_IGN]
     previous = [signal.signal(number, stop) for number in numbers]
     try:
         yield
@@ -111,6 +115,8 @@ def _show(sink: Sink, spec_file: SpecFile, engines: Sequence[BuiltEngine]) -> No
             table.add_row(engine.role, engine.key, bytes_text(engine.size_bytes), duration_text(engine.seconds), state)
         console.print(table)
         console.print(f"[dim]{spec_file.engines(engines[0].role).parent}[/]")
+        if spec_file.spec.runtime == "torch" and len(engines) == len(ROLES):
+            console.print(f"[dim]next: {escape(command_line('repo', spec_file.path))}[/]")
 
     result = {"schema": 1, "engines": [_data(engine) for engine in engines]}
     sink.result(result, human, "\n".join(str(engine.path) for engine in engines))

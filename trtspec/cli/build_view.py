@@ -41,11 +41,10 @@ def _toolchain(console: Console, toolchain: Mapping[str, Any]) -> None:
 def _sizes(console: Console, sizes: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> None:
     if not sizes:
         return
-    table = Table("size", *sizes, "why", box=None, header_style="bold")
+    # as comments: the whole output is a shell script; why a size becomes another one is among the notes
+    table = Table("# size", *sizes, box=None, header_style="dim", pad_edge=False, padding=(0, 2, 0, 0))
     for name in next(iter(sizes.values())):
-        cells = [_size(sizes[role][name]) for role in sizes]
-        reasons = dict.fromkeys(str(sizes[role][name]["why"]) for role in sizes if sizes[role][name]["why"])
-        table.add_row(name, *cells, escape("; ".join(reasons)))
+        table.add_row(f"# {name}", *(_size(sizes[role][name]) for role in sizes))
     console.print()
     console.print(table)
 

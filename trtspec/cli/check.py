@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from rich.table import Table
 
 from trtspec.checkpoints import TokenizerMatch
 from trtspec.cli.command import command as make_command
-from trtspec.cli.command import examples, spec_argument
+from trtspec.cli.command import command_line, examples, spec_argument
 from trtspec.cli.failures import exit_code
 from trtspec.cli.findings import print_findings
 from trtspec.cli.output import Sink
@@ -50,7 +51,9 @@ def command(sink: Sink, spec_path: Path, target: Path | None, draft: Path | None
         _explain(sink, explain)
         return None
     result = check_pair(_spec_file(spec_path, target, draft))
-    sink.result(result.to_json(), lambda console: _print(console, result), result.verdict)
+    of_the_file = target is None and draft is None
+    following = command_line("plan", spec_path) if result.ok and of_the_file else None
+    sink.result(result.to_json(), lambda console: _print(console, result, following), result.verdict)
     return None if result.ok else exit_code(PairError("the pair cannot be served"))
 
 
@@ -78,7 +81,7 @@ def _spec_file(path: Path, target: Path | None, draft: Path | None) -> SpecFile:
     return SpecFile(path, loaded.spec.model_copy(update=changed))
 
 
-def _print(console: Console, result: CheckResult) -> None:
+def _print(console: Console, result: CheckResult, following: str | None) -> None:
     console.print(_facts_table(result))
     for line in (_pair_line(result), _machine_line(result)):
         if line:
@@ -88,6 +91,8 @@ def _print(console: Console, result: CheckResult) -> None:
     console.print(f"\n[{style}]{escape(result.verdict)}[/]")
     if result.findings:
         console.print("[dim]`trtspec check --explain ID` tells why, with an example[/]")
+    if following:
+        console.print(f"[dim]next: {escape(following)}[/]")
 
 
 def _facts_table(result: CheckResult) -> Table:
@@ -100,7 +105,9 @@ def _facts_table(result: CheckResult) -> Table:
         values = [summary[role][key] for role in ("target", "draft")]
         if key == "quantization" and values == [None, None]:
             continue
-        cells = (_cell(key, value) for value in values)
+        cells = [_cell(key, value) for value in values]
+        if key == "dtypes":
+            cells = [_weights(summary[role], cell) for role, cell in zip(("target", "draft"), cells, strict=True)]
         table.add_row(label, *(escape(cell) for cell in cells))
     return table
 
@@ -163,6 +170,13 @@ _ROWS = (
     ("end ids", "end_ids"),
     ("chat template", "chat_template"),
 )
+
+
+def _weights(summary: Mapping[str, Any], cell: str) -> str:
+    """Types and sizes of the weights, or what the index says of those that are not here."""
+    if summary["dtypes"] is None and summary["size_bytes"] is not None:
+        return f"not here ({bytes_text(summary['size_bytes'])})"
+    return cell
 
 
 def _cell(key: str, value: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import shlex
 import sys
 from collections.abc import Callable
 from functools import wraps
@@ -17,7 +18,7 @@ from trtspec.cli.failures import INTERRUPTED, exit_code, show_error, show_json_f
 from trtspec.cli.output import Sink
 from trtspec.errors import TrtspecError
 
-__all__ = ["command", "examples", "spec_argument"]
+__all__ = ["command", "command_line", "examples", "spec_argument"]
 
 _SYSTEM_FIXES = {
     errno.ENOSPC: "free some space on that disk",
@@ -27,6 +28,7 @@ _SYSTEM_FIXES = {
     errno.EROFS: "use a folder on a disk that can be written",
 }
 
+_SPEC = Path("trtspec.yaml")
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -52,9 +54,13 @@ def examples(*lines: str) -> str:
 
 def spec_argument(function: Function) -> Function:
     """The SPEC argument (default trtspec.yaml), passed as `spec_path`."""
-    return click.argument("spec_path", metavar="[SPEC]", type=click.Path(path_type=Path), default=Path("trtspec.yaml"))(
-        function
-    )
+    return click.argument("spec_path", metavar="[SPEC]", type=click.Path(path_type=Path), default=_SPEC)(function)
+
+
+def command_line(name: str, spec_path: Path, *options: str) -> str:
+    """What to type next for the spec at `spec_path`, which is not named where it is the usual one."""
+    spec = [] if spec_path == _SPEC else [shlex.quote(str(spec_path))]
+    return " ".join(["trtspec", name, *spec, *options])
 
 
 def command(*, epilog: str) -> Callable[[Callable[..., int | None]], click.Command]:

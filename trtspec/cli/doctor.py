@@ -67,7 +67,8 @@ def _print(console: Console, block: str, runtimes: Sequence[RuntimeVerdict]) -> 
     console.print()
     for runtime in runtimes:
         mark = "[green]usable[/]" if runtime.usable else "[red]not usable here[/]"
-        console.print(f"[bold]{runtime.runtime}[/]: {mark}")
-        fixes = dict.fromkeys(fix for step in runtime.steps for fix in step.fixes)
-        for fix in fixes:
-            console.print(f"  [green]next:[/] {escape(fix)}")
+        reasons = dict.fromkeys(reason for step in runtime.steps for reason in step.reasons)
+        why = f" ({escape('; '.join(reasons))})" if not runtime.usable and not runtime.fixes else ""
+        console.print(f"[bold]{runtime.runtime}[/]: {mark}{why}")
+        for where, fix in runtime.fixes:
+            console.print(f"  [green]{where}:[/] {escape(fix)}")

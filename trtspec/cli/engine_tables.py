@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from trtspec.building.pruning import PrunePlan
     from trtspec.building.usage import Usage
 
-__all__ = ["describe", "engines_table", "entry_json", "print_plan"]
+__all__ = ["describe", "entry_json", "print_engines", "print_plan"]
 
 _KEY = 12  # characters of a key that a table shows; fewer name it
 
@@ -44,26 +45,35 @@ def entry_json(entry: Entry, usage: Usage) -> dict[str, Any]:
 _STYLES = {"finished": "green", "building": "yellow", "damaged": "red", "left over": "dim"}
 
 
-def engines_table(entries: Sequence[Entry], usage: Usage) -> Table:
+def print_engines(console: Console, entries: Sequence[Entry], usage: Usage) -> None:
+    """A table for each name below engines/."""
+    for name, group in groupby(entries, key=lambda entry: entry.name):
+        console.print(f"[bold]{escape(name)}[/]")
+        console.print(_engines_table(tuple(group), usage))
+
+
+def _engines_table(entries: Sequence[Entry], usage: Usage) -> Table:
     """One row an entry; a question mark where its users cannot be told."""
-    table = Table("name", "what", "key", "state", "made with", "size", "age", "used by", box=None, header_style="bold")
+    table = _table("what", "key", "state", "made with", "size", "age", "used by")
     for entry in entries:
         users, doubt = ", ".join(usage.of(entry)), usage.doubt(entry)
         shown = escape(users) if users else "[dim]?[/]" if doubt and entry.kind in {"engine", "checkpoint"} else ""
         state = f"[{_STYLES[entry.state]}]{entry.state}[/]"
         age = _age_text(time.time() - entry.changed)
-        row = (
-            escape(entry.name),
-            describe(entry),
-            entry.key,
-            state,
-            _made_with(entry),
-            bytes_text(entry.size),
-            age,
-            shown,
-        )
-        table.add_row(*row)
+        size = bytes_text(entry.size)
+        table.add_row(describe(entry), entry.key[:_KEY], state, _made_with(entry), size, age, shown)
     return table
+
+
+def _table(*columns: str) -> Table:
+    """A table that keeps keys, versions and sizes whole on a narrow terminal."""
+    table = Table(box=None, header_style="dim", pad_edge=False, padding=(0, 2, 0, 0))
+    for name in columns:
+        table.add_column(name, no_wrap=name not in _MAY_WRAP, overflow="fold")
+    return table
+
+
+_MAY_WRAP = ("what", "used by", "why")
 
 
 def describe(entry: Entry) -> str:
@@ -71,9 +81,9 @@ def describe(entry: Entry) -> str:
     if entry.kind == "engine":
         return entry.place
     if entry.kind == "checkpoint":
-        return "converted checkpoint"
-    names = {"partial": "unfinished", "work": "work folder", "log": "log"}
-    return f"{names[entry.kind]} ({entry.role or 'checkpoint'})"
+        return "checkpoint"
+    forms = {"partial": "unfinished {}", "work": "{} work folder", "log": "{} log"}
+    return forms[entry.kind].format(entry.role or "checkpoint")
 
 
 def _made_with(entry: Entry) -> str:
@@ -96,7 +106,7 @@ def print_plan(console: Console, plan: PrunePlan) -> None:
     if not plan.removals:
         console.print("nothing to remove")
     else:
-        table = Table("name", "what", "key", "made with", "size", "why", box=None, header_style="bold")
+        table = _table("name", "what", "key", "made with", "size", "why")
         for removal in plan.removals:
             entry = removal.entry
             size = bytes_text(entry.size)
@@ -105,4 +115,4 @@ def print_plan(console: Console, plan: PrunePlan) -> None:
             )
         console.print(table)
     for kept in plan.kept:
-        console.print(f"[dim]kept: {describe(kept.entry)} {kept.entry.key}: {escape(kept.reason)}[/]")
+        console.print(f"[dim]kept: {describe(kept.entry)} {kept.entry.key[:_KEY]}: {escape(kept.reason)}[/]")

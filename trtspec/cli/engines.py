@@ -14,7 +14,7 @@ from rich.markup import escape
 
 from trtspec.cli.command import command as make_command
 from trtspec.cli.command import examples
-from trtspec.cli.engine_tables import describe, engines_table, entry_json, print_plan
+from trtspec.cli.engine_tables import describe, entry_json, print_engines, print_plan
 from trtspec.cli.engine_view import show_engine
 from trtspec.cli.output import Sink
 from trtspec.errors import UsageError
@@ -102,7 +102,7 @@ def list_command(sink: Sink, specs: tuple[Path, ...], root: Path | None) -> None
         if not entries:
             console.print(f"no engines under {escape(str(folder / 'engines'))}; trtspec build makes them")
             return
-        console.print(engines_table(entries, usage))
+        print_engines(console, entries, usage)
         console.print(f"[dim]{bytes_text(total)} in {escape(str(folder / 'engines'))} (linked weights count once)[/]")
         for doubt in usage.unknown.values():
             console.print(f"[yellow]use unknown:[/] {escape(doubt)}")

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
-import click
 from rich.markup import escape
 
 from trtspec import errors
-from trtspec.cli.output import Sink
+from trtspec.cli.output import Sink, print_json
+from trtspec.units import plain_text
 
 __all__ = ["EXIT_CODES", "INTERRUPTED", "exit_code", "show_error", "show_json_failure"]
 
@@ -38,19 +38,29 @@ def exit_code(error: errors.TrtspecError) -> int:
 def show_error(error: errors.TrtspecError, sink: Sink) -> None:
     """Print what happened, where, the details the error carries, and what to type next."""
     if sink.mode == "json":
-        click.echo(json.dumps({"schema": 1, "error": _error_data(error)}, indent=2, ensure_ascii=False))
-    where = f"{escape(error.where)}: " if error.where else ""
-    sink.err.print(f"[bold red]error:[/] {where}{escape(error.message)}")
+        _print_document(_error_data(error))
+    where = f"{_shown(error.where)}: " if error.where else ""
+    sink.err.print(f"[bold red]error:[/] {where}{_shown(error.message)}")
     for line in _details(error):
-        sink.err.print(f"  {escape(line)}")
+        sink.err.print(f"  {_shown(line)}")
     if error.fix:
-        sink.err.print(f"[bold]next:[/] {escape(error.fix)}")
+        sink.err.print(f"[bold]next:[/] {_shown(error.fix)}")
+
+
+def _shown(text: str) -> str:
+    """`text` as it is: neither our markup nor a terminal's control sequences, which logs and file names may hold."""
+    return escape(plain_text(text))
 
 
 def show_json_failure(kind: str, message: str, code: int, *, fix: str | None = None) -> None:
     """The JSON document of a failure that is no TrtspecError, in the same form."""
     error = {"type": kind, "message": message, "where": None, "fix": fix, "exit_code": code}
-    click.echo(json.dumps({"schema": 1, "error": error}, indent=2, ensure_ascii=False))
+    _print_document(error)
+
+
+def _print_document(error: dict[str, Any]) -> None:
+    with suppress(OSError):  # stdout may be what failed; stderr says it too
+        print_json({"schema": 1, "error": error})
 
 
 def _details(error: errors.TrtspecError) -> list[str]:

@@ -1,4 +1,7 @@
-"""Findings on the console: grouped by level, with severity, whose they are, and the way out; notes on one line each."""
+"""Findings on the console: grouped by level, with severity, whose they are, and the way out; notes in one paragraph.
+
+A note says no severity: what it would lead to if it were more than a note would only frighten.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,13 @@ from collections.abc import Sequence
 
 from rich.console import Console
 from rich.markup import escape
+from rich.padding import Padding
+from rich.text import Text
 
 from trtspec.rules import Finding
 from trtspec.rules.registry import LEVELS, Level
 
-__all__ = ["STYLES", "print_findings"]
+__all__ = ["STYLES", "print_findings", "say"]
 
 STYLES: dict[Level, str] = {"error": "bold red", "warning": "bold yellow", "note": "bold blue"}
 
@@ -27,12 +32,20 @@ def print_findings(console: Console, findings: Sequence[Finding]) -> None:
 
 
 def _print_one(console: Console, finding: Finding) -> None:
-    style = STYLES[finding.level]
-    label = f"[{style}]{finding.severity}[/] [dim]{finding.role} · {finding.id}[/]"
+    whose = f"[dim]{finding.role} · {finding.id}[/]"
     if finding.level == "note":
         way_out = f" [green]→[/] {escape(finding.fix)}" if finding.fix else ""
-        console.print(f"  {label} {escape(finding.message)}{way_out}")
+        say(console, 2, f"{whose}: {escape(finding.message)}{way_out}")
         return
-    console.print(f"  {label}\n    {escape(finding.message)}")
+    say(console, 2, f"[{STYLES[finding.level]}]{finding.severity}[/] {whose}")
+    say(console, 4, escape(finding.message))
     if finding.fix:
-        console.print(f"    [green]fix:[/] {escape(finding.fix)}")
+        say(console, 4, f"[green]fix:[/] {escape(finding.fix)}")
+
+
+def say(console: Console, indent: int, markup: str) -> None:
+    """Print an indented paragraph: wrapped at words on a terminal, one line elsewhere, which `grep` finds."""
+    if console.is_terminal:
+        console.print(Padding(Text.from_markup(markup), (0, 0, 0, indent)), soft_wrap=False)
+    else:
+        console.print(" " * indent + markup)

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import get_args
 
 import click
 from rich.markup import escape
 
 from trtspec.cli.command import command as make_command
-from trtspec.cli.command import examples
+from trtspec.cli.command import command_line, examples
 from trtspec.cli.output import Sink
 from trtspec.errors import UsageError
 from trtspec.files import write_text
+from trtspec.hardware.catalogue import find_gpu
 from trtspec.spec import parse_spec
+from trtspec.spec.names import Runtime
 from trtspec.spec.template import spec_name, spec_template
 
 __all__ = ["command"]
@@ -26,6 +29,7 @@ SPEC_FILE = "trtspec.yaml"
     epilog=examples(
         "trtspec init",
         "trtspec init --target ./Llama-3.1-70B-Instruct --draft ./Llama-3.2-1B-Instruct",
+        "trtspec init --runtime tensorrt_llm --gpu H100 --count 4 --target ./big --draft ./small",
         "trtspec init specs/qwen.yaml --name qwen --force",
     )
 )
@@ -33,8 +37,22 @@ SPEC_FILE = "trtspec.yaml"
 @click.option("--target", type=FOLDER, help="Checkpoint folder of the target.")
 @click.option("--draft", type=FOLDER, help="Checkpoint folder of the draft.")
 @click.option("--name", help="Name of the pair's folders; default: the target's name.")
+@click.option("--runtime", type=click.Choice(get_args(Runtime)), help="What builds and runs the engines.")
+@click.option("--gpu", metavar="NAME", help="GPU of the deployment, e.g. H100.")
+@click.option("--count", type=click.IntRange(1, 1024), help="GPUs in the machine; with --gpu.")
 @click.option("--force", is_flag=True, help="Replace a file that is there.")
-def command(sink: Sink, path: Path, target: Path | None, draft: Path | None, name: str | None, force: bool) -> None:
+def command(
+    sink: Sink,
+    path: Path,
+    *,
+    target: Path | None,
+    draft: Path | None,
+    name: str | None,
+    force: bool,
+    runtime: Runtime | None,
+    gpu: str | None,
+    count: int | None,
+) -> None:
     """Write a commented trtspec.yaml: every field, defaults as comments.
 
     PATH is a file or a folder (default: trtspec.yaml here). Nothing is replaced without --force.
@@ -48,16 +66,27 @@ def command(sink: Sink, path: Path, target: Path | None, draft: Path | None, nam
             "name": name if name is not None else spec_name(target.absolute().name if target else ""),
             "target.checkpoint": _seen_from(file, target) if target else "./target",
             "draft.checkpoint": _seen_from(file, draft) if draft else "./draft",
+            **({"runtime": runtime} if runtime else {}),
+            **_hardware(gpu, count),
         }
     )
     parse_spec(text, str(file))
     _write(file, text)
-    steps = f"trtspec check {file}"
+    steps = command_line("check", file)
     sink.result(
         {"schema": 1, "path": str(file), "next": steps}, lambda out: out.print(f"wrote {escape(str(file))}"), str(file)
     )
     edit = "" if target and draft else f"put your two checkpoint folders into {file}, then "
     sink.note(f"next: {escape(edit + steps)}")
+
+
+def _hardware(gpu: str | None, count: int | None) -> dict[str, str | int]:
+    """The section's values, the GPU by its full name."""
+    if gpu is None:
+        if count is not None:
+            raise UsageError("--count says how many of which GPU", fix="add --gpu NAME")
+        return {}
+    return {"hardware.gpu": find_gpu(gpu).name, "hardware.count": count or 1}
 
 
 def _seen_from(file: Path, folder: Path) -> str:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
+import io
+import sys
 
 import click
 
@@ -21,6 +24,7 @@ COMMANDS = {
     "engines": "List, inspect and remove built engines.",
     "repo": "Generate the Triton model repository of both arms.",
     "serve": "Start Triton on an arm's repository.",
+    "status": "Tell which servers run and what they have done.",
     "ask": "Stream one answer and show which tokens were drafted.",
     "loadtest": "Measure speculation against the baseline, paired and interleaved.",
     "report": "Render a run as HTML, CSV and a table.",
@@ -44,6 +48,17 @@ class _LazyGroup(click.Group):
         command: click.Command = module.command
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            near = difflib.get_close_matches(args[0], COMMANDS, n=1)
+            if not near:
+                raise
+            raise click.UsageError(f"{error.message} Did you mean {near[0]!r}?", ctx) from None
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         del ctx
         with formatter.section("Commands"):
@@ -62,4 +77,6 @@ def cli() -> None:
 
 def main() -> None:
     """Entry point of the console script."""
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a character that its encoding lacks is no reason to fail
+        sys.stdout.reconfigure(errors="backslashreplace")
     cli(prog_name="trtspec")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -21,13 +22,37 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.text import Text
 
 from trtspec.cli.activity import ActivityBoard
 from trtspec.progress import Advance, Tell
 
-__all__ = ["OutputMode", "Sink"]
+__all__ = ["OutputMode", "Sink", "print_json"]
 
+_NARROWEST, _USUAL = 8, 80
 OutputMode = Literal["human", "json", "quiet"]
+
+
+# control and direction characters, which texts from checkpoints and answers could steer a terminal with
+_UNSEEN = {
+    code: f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
+    for code in (*range(32), *range(127, 160), *range(0x202A, 0x202F), *range(0x2066, 0x206A))
+    if chr(code) not in "\n\r\t"
+}
+
+
+class _Console(Console):
+    """A console that shows control characters in texts instead of sending them."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        return super().render_str(text.translate(_UNSEEN), **options)
+
+
+def _console(*, stderr: bool) -> Console:
+    console = _Console(stderr=stderr, highlight=False, soft_wrap=True)
+    if console.width < _NARROWEST:  # COLUMNS=0, as some schedulers set it: nothing would be printed
+        console.width = _USUAL
+    return console
 
 
 @dataclass
@@ -35,17 +60,17 @@ class Sink:
     """The one way out of a command. Also a `trtspec.progress.Reporter`."""
 
     mode: OutputMode = "human"
-    out: Console = field(default_factory=lambda: Console(highlight=False, soft_wrap=True))
-    err: Console = field(default_factory=lambda: Console(stderr=True, highlight=False, soft_wrap=True))
+    out: Console = field(default_factory=lambda: _console(stderr=False))
+    err: Console = field(default_factory=lambda: _console(stderr=True))
     _board: ActivityBoard | None = field(default=None, repr=False)
 
     def result(self, data: Mapping[str, Any], human: Callable[[Console], None], quiet: str = "") -> None:
         """Print a command's result: JSON, what `human` draws, or the bare `quiet` line (an id or a path)."""
         if self.mode == "json":
-            click.echo(json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False))
+            print_json(data)
         elif self.mode == "quiet":
             if quiet:
-                click.echo(quiet)
+                click.echo(quiet.translate(_UNSEEN))
         else:
             human(self.out)
 
@@ -74,6 +99,16 @@ class Sink:
             self._board = ActivityBoard(self.err)
         with self._board.show(label) as tell:
             yield tell
+
+
+def print_json(data: Mapping[str, Any]) -> None:
+    """One JSON document on stdout; what its encoding cannot hold (in UTF-8: half a surrogate pair) is escaped."""
+    text = json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False)
+    try:
+        text.encode(getattr(sys.stdout, "encoding", None) or "utf-8")
+    except UnicodeEncodeError:
+        text = json.dumps(data, indent=2, allow_nan=False)
+    click.echo(text)
 
 
 def _columns(total: float | None, unit: str) -> list[ProgressColumn]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,13 +12,14 @@ from rich.console import Console
 from rich.markup import escape
 
 from trtspec.cli.command import command as make_command
-from trtspec.cli.command import examples, spec_argument
+from trtspec.cli.command import command_line, examples, spec_argument
 from trtspec.cli.failures import exit_code
 from trtspec.cli.output import Sink
 from trtspec.errors import PairError
 from trtspec.spec import load_spec
 
 if TYPE_CHECKING:
+    from trtspec.planning.measured import MeasuredRun
     from trtspec.planning.plan import Plan
 
 __all__ = ["command"]
@@ -32,7 +34,7 @@ def _numbers(low: int, high: int, example: str) -> Any:
         if value is None:
             return None
         parts = value.replace(" ", "").split(",")
-        if not all(part.isascii() and part.isdecimal() and low <= int(part) <= high for part in parts):
+        if not all(re.fullmatch(r"[0-9]{1,9}", part) and low <= int(part) <= high for part in parts):
             raise click.BadParameter(f"numbers from {low} to {high} separated by commas, e.g. {example}")
         if len(parts) > _MOST_VALUES:
             raise click.BadParameter(f"at most {_MOST_VALUES} numbers")
@@ -81,7 +83,7 @@ def _assumptions(_ctx: click.Context, _param: click.Parameter, values: tuple[str
 @click.option("--gpu", metavar="NAME", help="GPU to plan for instead of the spec's, e.g. H100.")
 @click.option("--count", type=click.IntRange(1, 1024), help="GPUs in the machine instead of the spec's.")
 @click.option(
-    "--price", type=click.FloatRange(min=0), callback=_finite, help="Price of one GPU for one hour, any currency."
+    "--price", type=click.FloatRange(0, 1e12), callback=_finite, help="Price of one GPU for one hour, any currency."
 )
 @click.option("--concurrency", "concurrencies", metavar="N,…", callback=_numbers(1, 4096, "1,8,32"),
               help="Requests in flight to show. Default: powers of two up to build.max_batch_size.")  # fmt: skip
@@ -93,7 +95,14 @@ def _assumptions(_ctx: click.Context, _param: click.Parameter, values: tuple[str
 @click.option("--html", type=click.Path(path_type=Path, dir_okay=False), help="Write the plan as one HTML page.")
 @click.option("--gpus", "list_gpus", is_flag=True, help="List the GPUs that are known, and nothing else.")
 def command(
-    sink: Sink, spec_path: Path, *, detail: bool, html: Path | None, list_gpus: bool, **options: Any
+    sink: Sink,
+    spec_path: Path,
+    *,
+    detail: bool,
+    html: Path | None,
+    list_gpus: bool,
+    measured: Path | None,
+    **options: Any,
 ) -> int | None:
     """Tell whether the pair fits and pays, before anything is built.
 
@@ -108,16 +117,20 @@ def command(
         return None
     from trtspec.planning.plan import PlanOptions, make_plan
 
-    plan = make_plan(load_spec(spec_path), PlanOptions(**options))
+    run = None if measured is None else _read_run(measured)
+    plan = make_plan(load_spec(spec_path), PlanOptions(measured=run, **options))
     if html is not None:
         _write_html(plan, html)
-    sink.result(plan.to_json(), lambda console: _print(console, plan, detail=detail), plan.verdict)
+    # `build` plans for the spec's GPU: after a plan for another one it would not be the next thing to do
+    dry = ("--dry-run",) if plan.spec_file.spec.runtime == "tensorrt_llm" else ()
+    following = command_line("build", spec_path, *dry) if plan.ok and options["gpu"] is None else None
+    sink.result(plan.to_json(), lambda console: _print(console, plan, following, detail=detail), plan.verdict)
     if html is not None:
         sink.note(f"plan: {escape(str(html))}")
     return None if plan.ok else exit_code(PairError("the plan does not work"))
 
 
-def _print(console: Console, plan: Plan, *, detail: bool) -> None:
+def _print(console: Console, plan: Plan, following: str | None, *, detail: bool) -> None:
     from trtspec.cli.findings import print_findings
     from trtspec.reports.plan_console import print_plan
     from trtspec.reports.plan_detail import print_detail
@@ -127,9 +140,18 @@ def _print(console: Console, plan: Plan, *, detail: bool) -> None:
     print_findings(console, [finding for finding in plan.findings if detail or finding not in notes])
     if detail:
         print_detail(console, plan)
-        return
-    more = f"{len(notes)} note{'' if len(notes) == 1 else 's'}, " if notes else ""
-    console.print(f"\n[dim]{more}every term, and where each value comes from: --detail[/]")
+    else:
+        more = f"{len(notes)} note{'' if len(notes) == 1 else 's'}, " if notes else ""
+        console.print(f"\n[dim]{more}every term, and where each value comes from: --detail[/]")
+    if following:
+        console.print(f"[dim]next: {escape(following)}[/]")
+
+
+def _read_run(path: Path) -> MeasuredRun:
+    # brings the load test with it, which a plan from metadata does without
+    from trtspec.reports.measured import read_measured
+
+    return read_measured(path)
 
 
 def _write_html(plan: Plan, path: Path) -> None:

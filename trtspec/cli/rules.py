@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
+from itertools import groupby
 
 import click
-from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -14,10 +14,11 @@ from rich.table import Table
 from trtspec.building.inspection import engine_rules
 from trtspec.cli.command import command as make_command
 from trtspec.cli.command import examples
-from trtspec.cli.findings import STYLES
+from trtspec.cli.findings import STYLES, say
 from trtspec.cli.output import Sink
 from trtspec.errors import UsageError
 from trtspec.planning import plan_rules
+from trtspec.repository.lint import repository_rules
 from trtspec.rules import RULES, Rule
 from trtspec.rules.check import RULE_MODULES
 from trtspec.rules.registry import LEVELS, SEVERITIES, SUBJECTS
@@ -25,8 +26,9 @@ from trtspec.rules.registry import LEVELS, SEVERITIES, SUBJECTS
 __all__ = ["MODULES", "all_rules", "command", "find_rule", "show_rule"]
 
 SCHEMA = 1
+_NEAR = 8  # rules proposed that have what was typed as the beginning of a word
 # importing them filled the registry
-MODULES = (*RULE_MODULES, engine_rules, plan_rules)
+MODULES = (*RULE_MODULES, engine_rules, plan_rules, repository_rules)
 
 
 def all_rules() -> tuple[Rule, ...]:
@@ -38,8 +40,9 @@ def find_rule(rule_id: str) -> Rule:
     """The rule called `rule_id`; UsageError with the nearest names."""
     if rule_id in RULES:
         return RULES[rule_id]
-    near = difflib.get_close_matches(rule_id, RULES, n=3, cutoff=0.5)
-    fix = f"did you mean {' or '.join(near)}?" if near else "trtspec rules lists them"
+    near = [name for name in RULES if rule_id and f"-{rule_id}" in f"-{name}"][:_NEAR]
+    near = near or difflib.get_close_matches(rule_id, RULES, n=3, cutoff=0.5)
+    fix = f"did you mean {', '.join(near)}?" if near else "trtspec rules lists them"
     raise UsageError(f"there is no rule {rule_id!r}", fix=fix)
 
 
@@ -85,16 +88,19 @@ command.add_command(_show, "show")
 
 
 def _print_table(console: Console, rules: Sequence[Rule]) -> None:
-    table = Table(box=box.SIMPLE_HEAD)
-    table.add_column("id", no_wrap=True)
-    for name in ("subject", "severity", "level"):
-        table.add_column(name)
-    table.add_column("what it finds", overflow="fold")
-    for item in rules:
-        style = STYLES[item.level]
-        table.add_row(item.id, item.subject, item.severity, f"[{style}]{item.level}[/]", escape(item.title))
-    console.print(table)
-    console.print(f"{len(rules)} rules; `trtspec rules show ID` explains one")
+    width = max((len(item.id) for item in rules), default=0)
+    for subject, group in groupby(rules, key=lambda item: item.subject):
+        console.print(f"[bold]{subject}[/]")
+        table = Table(box=None, header_style="dim", pad_edge=False, padding=(0, 2, 0, 0))
+        table.add_column("id", no_wrap=True, min_width=width)
+        table.add_column("severity", no_wrap=True)
+        table.add_column("level", no_wrap=True, min_width=len("warning"))
+        table.add_column("what it finds")
+        for item in group:
+            table.add_row(item.id, item.severity, f"[{STYLES[item.level]}]{item.level}[/]", escape(item.title))
+        console.print(table)
+    plural = "" if len(rules) == 1 else "s"
+    console.print(f"{len(rules)} rule{plural}; `trtspec rules show ID` explains one")
 
 
 def show_rule(console: Console, item: Rule) -> None:
@@ -111,4 +117,4 @@ def show_rule(console: Console, item: Rule) -> None:
     )
     for name, text in rows:
         if text:
-            console.print(f"  [bold]{name}:[/] {escape(text)}")
+            say(console, 2, f"[bold]{name}:[/] {escape(text)}")

@@ -24,7 +24,7 @@ _SUBJECTS: dict[Subject, str] = {
     "pair": "The pair and its spec (`trtspec check`, before anything is built)",
     "plan": "The plan (`trtspec plan`)",
     "engine": "Engines (after `trtspec build`, and for engines built elsewhere)",
-    "repository": "The model repository (`trtspec repo`)",
+    "repository": "The model repository (`trtspec repo --lint`, of any repository)",
 }
 
 

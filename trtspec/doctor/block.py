@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import re
 import shutil
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -46,11 +47,26 @@ def to_json(found: Examination, runtimes: Sequence[RuntimeVerdict]) -> dict[str,
 def issue_block(found: Examination, runtimes: Sequence[RuntimeVerdict]) -> str:
     """The same as fenced text."""
     rows = [("trtspec", __version__), *_machine_rows(found), *_gpu_rows(found), *_software_rows(found)]
-    rows += [(f"{runtime.runtime}, {step.step}", _step_text(step)) for runtime in runtimes for step in runtime.steps]
+    rows += [
+        (f"{runtime.runtime}, {step.step}", _step_text(step).replace(f"no GPU: {found.gpu_reason}", "no GPU"))
+        for runtime in runtimes
+        for step in runtime.steps
+    ]
     rows.append(("anywhere", ", ".join(ANYWHERE)))
-    width = max(len(name) for name, _ in rows)
-    lines = [f"{name:<{width}}  {value}" for name, value in rows]
-    return without_private("\n".join(["```text", *lines, "```"]))
+    width = max(len(name) for name, _ in rows) + 2
+    lines = [line for name, value in rows for line in _wrapped(name.ljust(width), without_private(value))]
+    return "\n".join(["```text", *lines, "```"])
+
+
+def _wrapped(label: str, text: str) -> list[str]:
+    """The label and the text, which goes on below itself where a line would be too long."""
+    return textwrap.wrap(
+        text, _WIDTH, initial_indent=label, subsequent_indent=" " * len(label), break_long_words=False,
+        break_on_hyphens=False,
+    ) or [label.rstrip()]  # fmt: skip
+
+
+_WIDTH = 80
 
 
 def without_private(text: str) -> str:
@@ -152,7 +168,8 @@ def _machine_rows(found: Examination) -> list[tuple[str, str]]:
 def _gpu_rows(found: Examination) -> list[tuple[str, str]]:
     rows = [(f"gpu {gpu.index}", _gpu_text(gpu)) for gpu in found.gpus] or [("gpus", f"none: {found.gpu_reason}")]
     driver = f"{found.driver.version}, CUDA {found.driver.cuda}" if found.driver.version else None
-    rows.append(("driver", driver or f"unknown: {found.driver_reason}"))
+    unknown = "unknown" if found.driver_reason == found.gpu_reason else f"unknown: {found.driver_reason}"
+    rows.append(("driver", driver or unknown))
     if found.visible_devices is not None:
         rows.append(("CUDA_VISIBLE_DEVICES", found.visible_devices or "(empty)"))
     return rows
@@ -185,7 +202,7 @@ def _software_rows(found: Examination) -> list[tuple[str, str]]:
 def _docker_text(found: Examination) -> str:
     docker = found.docker
     if docker.server is None:
-        return f"none: {docker.reason}"
+        return f"no: {docker.reason}"
     return f"{docker.server}, {'with' if docker.nvidia else 'without'} the NVIDIA container toolkit"
 
 

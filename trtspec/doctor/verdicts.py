@@ -30,7 +30,7 @@ ANYWHERE: dict[str, str] = {
     "plan": "memory, placement, speed-up and cost",
     "build --dry-run": "the exact commands of an engine build",
     "repo": "the model repository of engines that are there",
-    "loadtest --url": "measuring a server that runs elsewhere",
+    "loadtest --arm-url": "measuring a server that runs elsewhere",
     "report": "rendering a run",
 }
 
@@ -61,6 +61,16 @@ class RuntimeVerdict:
 
     runtime: str
     steps: tuple[Verdict, ...]
+
+    @property
+    def fixes(self) -> tuple[tuple[str, str], ...]:
+        """(where, fix): what every step needs as `next`, then what is left of a way, `here` or `in docker`."""
+        common = [fix for fix in self.steps[0].fixes if all(fix in step.fixes for step in self.steps)]
+        shown = [("next", fix) for fix in common]
+        for step in self.steps:
+            where = next((way for way in ("here", "in docker") if step.step.endswith(way)), "next")
+            shown += [(where, fix) for fix in step.fixes if fix not in common]
+        return tuple(dict.fromkeys(shown))
 
     @property
     def usable(self) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from trtspec.errors import UsageError
 from trtspec.hardware.models import GPUS, Gpu
 
-__all__ = ["GPUS", "Gpu", "find_gpu", "known_gpu"]
+__all__ = ["GPUS", "Gpu", "find_gpu", "known_gpu", "like_gpu"]
 
 
 def find_gpu(name: str, memory_gib: float | None = None) -> Gpu:
@@ -33,6 +33,12 @@ def known_gpu(name: str, memory_bytes: int | None = None) -> Gpu | None:
     if not found or memory_bytes is None:
         return found[0] if found else None
     return min(found, key=lambda gpu: abs(gpu.memory_bytes - memory_bytes))
+
+
+def like_gpu(name: str, sm: int) -> Gpu | None:
+    """A row of the same compute capability under the device's name, for what only that decides; None without one."""
+    row = next((gpu for gpu in GPUS if gpu.sm == sm), None)
+    return None if row is None else replace(row, name=name, aliases=())
 
 
 # words of device names that tell no two models apart
@@ -77,7 +83,7 @@ def _with_gb(word: str) -> str:
 
 def _unknown(name: str) -> UsageError:
     names = {gpu.name.lower(): gpu.name for gpu in GPUS}
-    near = difflib.get_close_matches(name.lower(), names, n=4, cutoff=0.4)
-    what = f"nearest: {', '.join(names[key] for key in near)}" if near else f"known: {', '.join(names.values())}"
+    near = difflib.get_close_matches(name.lower(), names, n=4, cutoff=0.5)
+    what = f"; nearest: {', '.join(names[key] for key in near)}" if near else ""
     fix = "`trtspec plan --gpus` lists all; for another one take the most similar and set hardware.memory_gib"
-    return UsageError(f"GPU {name!r} is not known; {what}", where="hardware.gpu", fix=fix)
+    return UsageError(f"GPU {name!r} is not known{what}", where="hardware.gpu", fix=fix)

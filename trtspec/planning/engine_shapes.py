@@ -12,7 +12,7 @@ from trtspec.checkpoints.parameters import parameter_count
 from trtspec.errors import BuildError
 from trtspec.planning.kv import KvLayout, kv_layout
 from trtspec.planning.runtime_costs import EngineSizes
-from trtspec.planning.shapes import CLASSES, ModelShape
+from trtspec.planning.shapes import CLASSES, ModelShape, used_experts
 from trtspec.planning.weights import quantization_of
 
 __all__ = ["given_engine_shape", "given_engine_sizes"]
@@ -69,7 +69,7 @@ def given_engine_shape(folder: Path) -> ModelShape:
         tp=engine.tp,
         pp=engine.pp,
         experts=model.experts or 0,
-        experts_per_token=model.experts_per_token or 0,
+        experts_per_token=used_experts(model),
         max_positions=engine.max_position_embeddings,
         rank_files=_rank_files(folder, engine),
     )

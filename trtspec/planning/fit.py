@@ -40,12 +40,16 @@ LOAD_ORDERS: tuple[tuple[Role, Role], ...] = (("draft", "target"), ("target", "d
 
 @dataclass(frozen=True)
 class PlanInputs:
-    """All that a layout depends on. `total` bytes of one GPU, None when it is not known; `count` GPUs."""
+    """All that a layout depends on. `total` bytes of one GPU, None when it is not known; `count` GPUs.
+
+    `max_seq_len` tokens of a request, prompt and answer together, and why so many.
+    """
 
     spec: Spec
     shapes: Mapping[Role, ModelShape]
     sizes: Mapping[Role, EngineSizes]
     max_seq_len: int
+    length_why: str
     gpu_name: str
     total: int | None
     count: int
@@ -124,9 +128,8 @@ def _arm_gpus(placement: Placement, roles: Sequence[Role]) -> tuple[int, ...]:
     return tuple(sorted({gpu for role in roles for gpu in placement.roles[role].gpus}))
 
 
-def _ranks(placement: Placement, role: Role, gpu: int) -> Iterator[int]:
-    """The ranks of a role on a GPU (one at most, unless the spec names a GPU twice)."""
-    return (rank for rank, where in enumerate(placement.roles[role].gpus) if where == gpu)
+def _ranks(placement: Placement, role: Role, gpu: int) -> tuple[int, ...]:
+    return placement.roles[role].ranks_on(gpu)
 
 
 def _fixed(inputs: PlanInputs, placement: Placement, arm: Arm, gpu: int) -> Iterator[Item]:
@@ -237,13 +240,26 @@ def limits_of(inputs: PlanInputs, tokens: Mapping[Role, int | None]) -> Limits:
         _room(inputs, tokens, SequenceRoom("expected", usual, 0, None, None)),
         _room(inputs, tokens, SequenceRoom("longest", inputs.max_seq_len, 0, None, None)),
     )
+    answer = min(expected.output_tokens, inputs.max_seq_len - 1)
+    whole, chunked = (_longest_prompt(inputs, tokens, 1, chunked=chunked) for chunked in (False, True))
+    return Limits(whole, chunked, _longest_prompt(inputs, tokens, answer, chunked=True), rooms[0].at_once, rooms)
+
+
+def _longest_prompt(inputs: PlanInputs, tokens: Mapping[Role, int | None], answer: int, *, chunked: bool) -> int | None:
+    """The longest prompt that leaves room for `answer` tokens, and for drafts in the cache; None without a cache.
+
+    Packed input with context FMHA takes a prompt in one pass of max_num_tokens, where the server does not cut it
+    (enable_chunked_context of Triton's tensorrtllm backend, off by default); NVIDIA/TensorRT-LLM#2702, #6539. The torch
+    runtime always cuts.
+    """
     known = [count for count in tokens.values() if count is not None]
+    if not known:
+        return None
     drafts = max(inputs.sizes[role].max_draft_len for role in tokens)
-    longest = inputs.spec.build.max_input_len or inputs.max_seq_len - 1
-    prompt = min(longest, inputs.max_seq_len - min(expected.output_tokens, inputs.max_seq_len - 1))
-    if known:
-        prompt = max(0, min(prompt, min(known) - drafts - expected.output_tokens))
-    return Limits(prompt if known else None, rooms[0].at_once, rooms)
+    limits = [inputs.max_seq_len - answer, min(known) - drafts - answer]
+    if not chunked and inputs.spec.runtime == "tensorrt_llm":
+        limits += [inputs.sizes[role].max_num_tokens for role in tokens]
+    return max(0, min(limits))
 
 
 def _room(inputs: PlanInputs, tokens: Mapping[Role, int | None], room: SequenceRoom) -> SequenceRoom:

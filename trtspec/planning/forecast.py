@@ -23,7 +23,7 @@ ADVICE = (
     "that the best length grows with the acceptance (arXiv 2211.17192, section 3.5). Measure your own traffic: "
     "trtspec loadtest --draft-length N"
 )
-_LENGTHS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32, 48, 64)
+_LENGTHS = (*range(1, 9), 10, 12, 16, 24, 32, 48, 64)
 
 
 def default_concurrencies(max_batch_size: int) -> tuple[int, ...]:

@@ -12,18 +12,16 @@ from trtspec.planning.fit import PlanInputs
 from trtspec.planning.runtime_costs import EngineSizes, engine_sizes
 from trtspec.planning.shapes import ModelShape, model_shape
 from trtspec.spec import ROLES, Role, SpecFile
+from trtspec.toolchain.sizes import DERIVED_LENGTH, UNKNOWN_LENGTH
 
-__all__ = ["DERIVED_LENGTH", "derived_length", "plan_inputs", "role_shapes"]
-
-DERIVED_LENGTH = 8192  # tokens of a derived max_seq_len at most
-_UNKNOWN_LENGTH = 2048  # TensorRT-LLM's own for a checkpoint that names no length
+__all__ = ["derived_length", "plan_inputs", "role_shapes"]
 
 
 def derived_length(spec_file: SpecFile, surveys: Mapping[Any, Survey]) -> tuple[int, str]:
     """max_seq_len and why: the spec's, or what both checkpoints have positions for, at most 8192."""
     given = spec_file.spec.build.max_seq_len
     if given is not None:
-        return given, "given"
+        return given, "in the spec"
     found = {}
     for role, survey in surveys.items():
         engine = spec_file.given_engine(role)
@@ -32,13 +30,13 @@ def derived_length(spec_file: SpecFile, surveys: Mapping[Any, Survey]) -> tuple[
             found[role] = sizes.max_seq_len - sizes.max_draft_len
             continue
         positions = survey.config.usable_positions if survey.config else None
-        found[role] = positions or _UNKNOWN_LENGTH
+        found[role] = positions or UNKNOWN_LENGTH
     shortest = min(found, key=lambda role: found[role], default=None)
     if shortest is None:
-        return _UNKNOWN_LENGTH, "no checkpoint names a length"
+        return UNKNOWN_LENGTH, "no checkpoint names a length"
     if found[shortest] > DERIVED_LENGTH:
-        return DERIVED_LENGTH, f"both models support more; {DERIVED_LENGTH} unless build.max_seq_len asks for it"
-    return found[shortest], f"the {shortest} has no more positions"
+        return DERIVED_LENGTH, "the most that is derived; set build.max_seq_len for longer requests"
+    return found[shortest], f"positions of the {shortest}"
 
 
 def role_shapes(spec_file: SpecFile, surveys: Mapping[Any, Survey], *, on_cpu: bool = False) -> dict[Role, ModelShape]:
@@ -67,7 +65,7 @@ def plan_inputs(
     spec = spec_file.spec
     on_cpu = spec.runtime == "torch" and gpu is None
     shapes = role_shapes(spec_file, surveys, on_cpu=on_cpu)
-    length, _ = derived_length(spec_file, surveys)
+    length, why = derived_length(spec_file, surveys)
     engines = {role: spec_file.given_engine(role) for role in ROLES}
     sizes = {
         role: engine_sizes(spec, role, length) if folder is None else _engine_sizes(folder)
@@ -79,6 +77,7 @@ def plan_inputs(
         shapes=shapes,
         sizes=sizes,
         max_seq_len=length,
+        length_why=why,
         gpu_name="system memory" if on_cpu else gpu.name if gpu else "unknown GPU",
         total=total,
         count=0 if on_cpu else count or _count(spec_file),

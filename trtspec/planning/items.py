@@ -138,9 +138,16 @@ class SequenceRoom:
 
 @dataclass(frozen=True)
 class Limits:
-    """What requests an arm can take; None where the GPU is not known."""
+    """What requests an arm can take; None where the GPU is not known.
+
+    `max_prompt_tokens`: the longest prompt that every server of these engines takes, with one token of an answer: in
+    one pass of max_num_tokens. `max_prompt_tokens_chunked`: that of a server with chunked context, which `trtspec repo`
+    switches on; `max_prompt_with_answer`: the longest there that leaves room for the expected answer.
+    """
 
     max_prompt_tokens: int | None
+    max_prompt_tokens_chunked: int | None
+    max_prompt_with_answer: int | None
     max_concurrent_sequences: int | None
     rooms: tuple[SequenceRoom, ...]
 
@@ -148,6 +155,8 @@ class Limits:
         """The limits as `plan --output json` prints them."""
         return {
             "max_prompt_tokens": self.max_prompt_tokens,
+            "max_prompt_tokens_chunked": self.max_prompt_tokens_chunked,
+            "max_prompt_with_answer": self.max_prompt_with_answer,
             "max_concurrent_sequences": self.max_concurrent_sequences,
             "sequences": [room.to_json() for room in self.rooms],
         }

@@ -9,11 +9,10 @@ calls. It needs no GPU and no roofline, and answers what a plan answers: other d
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trtspec.errors import RecordsError
 from trtspec.planning.acceptance import (
     Acceptance,
     bisect,
@@ -22,7 +21,7 @@ from trtspec.planning.acceptance import (
 )
 from trtspec.planning.speedup import Performance
 
-__all__ = ["Level", "MeasuredRun", "level_comparison", "read_measured"]
+__all__ = ["Level", "MeasuredRun", "level_comparison", "measured_run"]
 
 # draft lengths that a measured cost ratio is asked for
 _LONGEST = 16
@@ -72,44 +71,10 @@ class MeasuredRun:
         return tuple(level.concurrency for level in self.levels if level.loses)
 
 
-def read_measured(path: Path) -> MeasuredRun:
-    """The run in a folder, in a requests.jsonl, or in a summary.json; RecordsError when it is none of them."""
-    if path.is_file() and path.suffix == ".json":
-        return _from_summary(path, _summary(path))
-    from trtspec.loadtest.run_folder import read_run, summarise_run
-
-    if path.is_dir() and not (path / "requests.jsonl").exists() and (path / "summary.json").is_file():
-        return _from_summary(path, _summary(path / "summary.json"))
-    run = read_run(path)
-    counters = [record.server for record in run.records if record.server is not None and record.ok]
-    prompts = _mean([item.num_input_tokens for item in counters])
-    outputs = _mean([item.num_output_tokens for item in counters])
-    spec = _object(run.provenance.get("spec"))
-    found = _from_summary(path, summarise_run(run), prompts, outputs)
-    return replace(found, name=_text(spec.get("name")), runtime=_text(spec.get("runtime")))
-
-
-def _summary(path: Path) -> Mapping[str, Any]:
-    from trtspec.files import read_json
-
-    fix = "--measured takes a run's folder, its requests.jsonl or its summary.json"
-    try:
-        data = read_json(path)
-    except (OSError, ValueError, RecursionError) as error:
-        raise RecordsError(f"cannot be read: {error}", where=str(path), fix=fix) from None
-    if not isinstance(data, dict) or not isinstance(data.get("arms"), dict) or "acceptance" not in data:
-        raise RecordsError("is no summary of a load test", where=str(path), fix=fix)
-    return data
-
-
-def _mean(values: list[int | None]) -> int | None:
-    known = [value for value in values if value]
-    return round(sum(known) / len(known)) if known else None
-
-
-def _from_summary(
+def measured_run(
     path: Path, summary: Mapping[str, Any], prompts: int | None = None, outputs: int | None = None
 ) -> MeasuredRun:
+    """The run whose summary.json says `summary`; `prompts` and `outputs` are mean tokens of its requests."""
     acceptance, reason = _acceptance(path, summary)
     comparison = _object(summary.get("comparison"))
     synthetic = summary.get("valid_for_acceptance") is False
@@ -165,10 +130,6 @@ def _tpot(arms: Mapping[str, Any], arm: str, concurrency: int) -> float | None:
 
 def _object(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
-
-
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) else None
 
 
 def _number(value: Any) -> float | None:

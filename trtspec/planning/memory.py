@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,11 +16,13 @@ from trtspec.planning.placement import Placement, place
 from trtspec.planning.remedies import Remedy, find_remedies
 from trtspec.planning.runtime_costs import host_items
 from trtspec.planning.torch_memory import fit_torch_arm
-from trtspec.spec import Role, SpecFile
+from trtspec.spec import Role, Spec, SpecFile
 from trtspec.spec.names import ARMS, Arm
 
-__all__ = ["MemoryPlan", "best_placement", "memory_plan"]
+__all__ = ["Allowed", "MemoryPlan", "best_placement", "memory_plan"]
 
+# whether a changed spec, or the same on another GPU, can be built: no rule refuses it
+Allowed = Callable[[Spec, Gpu | None], bool]
 _DEFAULT_FRACTION = 0.9  # kv_cache_free_gpu_mem_fraction where nothing is configured
 
 
@@ -100,19 +102,21 @@ def _outcomes(order: tuple[Role, ...], found: tuple[LoadOutcome, ...]) -> dict[s
     }
 
 
-def memory_plan(
+def memory_plan(  # noqa: PLR0913 - all that a plan of the memory depends on, by name
     spec_file: SpecFile,
     gpu: Gpu | None,
     surveys: Mapping[Any, Survey],
     *,
     count: int | None = None,
     system_bytes: int | None = None,
+    allowed: Allowed = lambda _spec, _gpu: True,
 ) -> MemoryPlan:
     """Plan the memory of both arms.
 
     `gpu` None: for the torch runtime the system's memory (`system_bytes`, default: this machine's) is planned; for
-    TensorRT-LLM only what depends on no GPU, and the catalogue's GPUs that would do. CheckpointError or BuildError
-    when a checkpoint or an engine does not say enough.
+    TensorRT-LLM only what depends on no GPU, and the catalogue's GPUs that would do. Changes and GPUs are proposed
+    only where they are `allowed`.
+    CheckpointError or BuildError when a checkpoint or an engine does not say enough.
     """
     inputs = plan_inputs(spec_file, gpu, surveys, count=count, system_bytes=system_bytes)
     _refuse_broken(spec_file, inputs)
@@ -132,8 +136,10 @@ def memory_plan(
     )
     if inputs.total is None:
         note = "no GPU is named (hardware.gpu) and none was found: sizes only"
-        return replace(plan, candidates=_candidates(inputs), note=note)
-    return replace(plan, remedies=find_remedies(inputs, _both(speculative, baseline), _engines_again))
+        return replace(plan, candidates=_candidates(inputs, allowed), note=note)
+    arms = _both(speculative, baseline)
+    found = find_remedies(inputs, arms, _engines_again, lambda spec: allowed(spec, gpu))
+    return replace(plan, remedies=found)
 
 
 _PYTHON_MODELS = 1  # our frontend is one process that serves all requests; the engines are no Python models
@@ -176,7 +182,7 @@ def _torch_plan(inputs: PlanInputs, *, on_cpu: bool) -> MemoryPlan:
         host=host_items(3),  # frontend and both leaves are Python models
         default_orders={},
         both_arms_free=_both_arms(speculative, baseline),
-        remedies=find_remedies(inputs, _both(speculative, baseline), again),
+        remedies=find_remedies(inputs, _both(speculative, baseline), again, lambda _spec: True),
         note="no GPU: planned against this machine's memory" if on_cpu else None,
     )
 
@@ -229,11 +235,11 @@ def _both_arms(speculative: ArmMemory, baseline: ArmMemory) -> int | None:
     return min(left) if left else None
 
 
-def _candidates(inputs: PlanInputs) -> tuple[str, ...]:
-    """The catalogue's smallest GPUs, three at most, of which as many as there are ranks would do."""
+def _candidates(inputs: PlanInputs, allowed: Allowed) -> tuple[str, ...]:
+    """The catalogue's smallest GPUs that are allowed, three at most, of which as many as there are ranks would do."""
     found = []
     for gpu in sorted(GPUS, key=lambda item: item.memory_bytes):
-        if gpu.sm < 80:
+        if gpu.sm < 80 or not allowed(inputs.spec, gpu):
             continue
         _, arm = best_placement(replace(inputs, total=gpu.memory_bytes, gpu_name=gpu.name, sm=gpu.sm))
         if arm.fits and (arm.limits.max_concurrent_sequences or 0) > 0:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from trtspec.errors import UsageError
 from trtspec.hardware.catalogue import Gpu, find_gpu
@@ -30,7 +29,7 @@ class PlanOptions:
     """What the command line adds to the spec; None: the spec's value, or the planner's default."""
 
     acceptance_rate: float | None = None
-    measured: Path | None = None
+    measured: MeasuredRun | None = None
     gpu: str | None = None
     count: int | None = None
     price: float | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 from trtspec.spec import ModelSource, Spec
@@ -22,6 +23,17 @@ class RolePlacement:
     gpus: tuple[int, ...]
     tp: int
     pp: int
+
+    def ranks_on(self, gpu: int) -> tuple[int, ...]:
+        """The ranks on a GPU (one at most, unless the spec names a GPU twice)."""
+        return self._by_gpu.get(gpu, ())
+
+    @cached_property
+    def _by_gpu(self) -> Mapping[int, tuple[int, ...]]:
+        found: dict[int, tuple[int, ...]] = {}
+        for rank, gpu in enumerate(self.gpus):
+            found[gpu] = (*found.get(gpu, ()), rank)
+        return found
 
     def to_json(self) -> dict[str, Any]:
         """The role as `plan --output json` prints it."""
@@ -188,13 +200,13 @@ def pair_launch(spec: Spec) -> Launch:
     """How target and draft are started together.
 
     Two single ranks run in one process. Otherwise leader mode cannot serve (it wants all models in one world), so
-    an orchestrator spawns the workers. Acceptance by logits uses fast logits, which need an orchestrator that does not
+    an orchestrator spawns the workers. Fast logits (with acceptance by logits only) need an orchestrator that does not
     spawn: 1 rank for itself, then the draft's, then the target's (TensorRT-LLM examples/draft_target_model/README.md;
     tensorrtllm_backend docs on model configuration).
     """
     draft, target = spec.draft.world_size, spec.target.world_size
     total = 1 + draft + target
-    if spec.speculation.acceptance == "logits":
+    if spec.serving.fast_logits and spec.speculation.acceptance == "logits":
         ids: dict[Role, str] = {"draft": _ids(1, draft), "target": _ids(1 + draft, target)}
         why = f"fast logits: an orchestrator without spawning, 1 + {draft} draft + {target} target ranks"
         return Launch("orchestrator", total, total, spawns=False, participant_ids=ids, why=why)

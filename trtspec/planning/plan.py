@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from trtspec.errors import TrtspecError
 from trtspec.hardware.catalogue import Gpu
 from trtspec.planning.cost import ArmCost, Deployment, Prices, cost_rows, cost_summary
 from trtspec.planning.forecast import Forecast
-from trtspec.planning.measured import MeasuredRun, level_comparison, read_measured
+from trtspec.planning.measured import MeasuredRun, level_comparison
 from trtspec.planning.memory import MemoryPlan, memory_plan
 from trtspec.planning.options import (
     PlanOptions,
@@ -26,8 +26,8 @@ from trtspec.planning.speedup import Performance, SpeedModel, Traffic
 from trtspec.planning.values import value_origins
 from trtspec.planning.verdict import verdict_sentence
 from trtspec.rules import CheckResult, check_pair
-from trtspec.rules.registry import Finding
-from trtspec.spec import SpecFile
+from trtspec.rules.registry import Finding, run_rules
+from trtspec.spec import Spec, SpecFile
 
 __all__ = ["Plan", "PlanOptions", "make_plan"]
 
@@ -229,13 +229,13 @@ def make_plan(spec_file: SpecFile, options: PlanOptions | None = None) -> Plan:
     """Check the pair, plan its memory and placement, forecast its speed, compare with a run.
 
     Reads metadata only. Faults of the checkpoints become findings; UsageError for a GPU or an assumption that is not
-    known, RecordsError for a run that cannot be read. What cannot be planned is left out with a reason.
+    known. What cannot be planned is left out with a reason.
     """
     asked = options or PlanOptions()
     assumptions = with_assumptions(asked.assumptions)
     changed = with_hardware(spec_file, asked)
     gpu, count = chosen_gpu(changed)
-    run = None if asked.measured is None else read_measured(asked.measured)
+    run = asked.measured
     check = check_pair(changed, weights=False)
     reasons: dict[str, str] = {}
     memory = _memory(changed, check, gpu, count, reasons)
@@ -264,11 +264,20 @@ def _no_forecast(spec_file: SpecFile, memory: MemoryPlan | None, gpu: Gpu | None
     return f"the parameters of the {unknown[0]} engine's family cannot be counted" if unknown else None
 
 
+def _allowed(check: CheckResult, spec: Spec, gpu: Gpu | None) -> bool:
+    """True when no rule refuses `spec` on `gpu`, beside what is refused already."""
+    refused = {(finding.id, finding.role) for finding in check.of_level("error")}
+    found = run_rules(replace(check.facts, spec=spec, gpu=gpu))
+    return all(finding.level != "error" or (finding.id, finding.role) in refused for finding in found)
+
+
 def _memory(
     spec_file: SpecFile, check: CheckResult, gpu: Gpu | None, count: int | None, reasons: dict[str, str]
 ) -> MemoryPlan | None:
     try:
-        return memory_plan(spec_file, gpu, check.facts.surveys, count=count)
+        return memory_plan(
+            spec_file, gpu, check.facts.surveys, count=count, allowed=lambda spec, other: _allowed(check, spec, other)
+        )
     except TrtspecError as error:
         if check.ok:
             raise

@@ -122,6 +122,7 @@ def _too_small(facts: PlanFacts) -> Iterator[Hit]:
     source="TensorRT-LLM refuses a request that its KV cache can never hold; guaranteed_no_evict never schedules it",
     explanation="A request keeps its keys and values in the caches of both target and draft until it ends.",
     fix="lower build.max_seq_len, or make room",
+    example="build: {max_seq_len: 8192} with room for 5 000 tokens",
 )
 def _below_one(facts: PlanFacts) -> Iterator[Hit]:
     for arm in facts.arms:
@@ -148,6 +149,7 @@ def _below_one(facts: PlanFacts) -> Iterator[Hit]:
     source="requests beyond the KV cache wait; the buffers for max_batch_size are taken all the same",
     explanation="Requests beyond what the KV cache holds wait, although the engine has room for them in a batch.",
     fix="lower build.max_batch_size to what fits, or make room for more",
+    example="build: {max_batch_size: 64} where 21 requests of 1 280 tokens fit",
 )
 def _below_batch(facts: PlanFacts) -> Iterator[Hit]:
     for arm in facts.arms:
@@ -172,7 +174,7 @@ def _below_batch(facts: PlanFacts) -> Iterator[Hit]:
     source="NVIDIA/TensorRT-LLM#486, #2322, #3497; kv_cache_free_gpu_mem_fraction is a share of what is free then",
     explanation="Each model takes its fraction of the memory that is free when it is loaded. With 0.9 in both, the "
     "first leaves a tenth for the second, and which one is first is not fixed.",
-    fix="use the fractions and the token caps of the plan",
+    fix="set the token caps of the plan, with its fractions for any order",
     example="80 GB, weights of 35 and 2.5 GB, 0.9 in both: target first, the draft gets 1.8 GB; draft first, the "
     "target does not fit",
 )
@@ -187,9 +189,10 @@ def _default_fractions(facts: PlanFacts) -> Iterator[Hit]:
     draft, target = facts.plan.kv_cache["draft"], facts.plan.kv_cache["target"]
     message = f"draft and target share a GPU; with TensorRT-LLM's default fraction 0.9 in both, {'; '.join(worst)}"
     fix = None
-    if draft.fraction is not None and target.fraction is not None:
-        fix = f"the plan's fractions: draft {draft.fraction}, target {target.fraction}, with the draft loaded first, "
-        fix += f"and max_tokens_in_paged_kv_cache {draft.max_tokens} and {target.max_tokens} for any order"
+    if draft.fraction_any_order is not None and target.fraction_any_order is not None:
+        fix = f"set max_tokens_in_paged_kv_cache draft {draft.max_tokens}, target {target.max_tokens} with "
+        fix += f"kv_cache_free_gpu_mem_fraction draft {draft.fraction_any_order}, target {target.fraction_any_order}: "
+        fix += "right in any order; the smaller of cap and fraction is taken"
     yield Hit("pair", message, fix, {"shared_gpus": list(facts.plan.placement.shared)})
 
 
@@ -204,6 +207,7 @@ def _default_fractions(facts: PlanFacts) -> Iterator[Hit]:
     explanation="They are taken when the engine is loaded, however few requests are in flight. trtllm-build's own "
     "default of 2048 sequences costs 21.5 GiB with 10 drafted tokens and a vocabulary of 128256.",
     fix="lower build.max_batch_size, or speculation.max_draft_length",
+    example="build: {max_batch_size: 2048} with draft_length: 10 and a vocabulary of 128 256: 21.5 GiB",
 )
 def _decoder_buffers(facts: PlanFacts) -> Iterator[Hit]:
     gpu = facts.plan.speculative.tightest
@@ -226,6 +230,7 @@ def _decoder_buffers(facts: PlanFacts) -> Iterator[Hit]:
     source="TensorRT-LLM docs/source/legacy/reference/memory.md: about linear in max_num_tokens, fixed at build time",
     explanation="Activations are reserved for max_num_tokens tokens when an engine is loaded, used or not.",
     fix="lower build.max_num_tokens; longer prompts are processed in parts",
+    example="build: {max_num_tokens: 65536} for a model of 8 billion parameters",
 )
 def _activations(facts: PlanFacts) -> Iterator[Hit]:
     gpu = facts.plan.speculative.tightest
@@ -246,6 +251,7 @@ def _activations(facts: PlanFacts) -> Iterator[Hit]:
     source="each rank of a model needs a GPU of its own (tp × pp)",
     explanation="Each rank of a model needs a GPU of its own; without a placement nothing else can be planned.",
     fix="lower tp or pp, correct the GPU numbers, or name the machine that is meant in hardware",
+    example="target: {tp: 4} on a machine with 2 GPUs",
 )
 def _placement(facts: PlanFacts) -> Iterator[Hit]:
     if facts.spec.hardware is not None:  # then the rules about the pair say it
@@ -266,12 +272,14 @@ def _placement(facts: PlanFacts) -> Iterator[Hit]:
     explanation="Python models exchange tensors with the server through /dev/shm; where it is full they die with a "
     "bus error. Docker and Kubernetes give 64 MiB.",
     fix="docker run --shm-size=…, in Kubernetes an emptyDir with medium: Memory at /dev/shm",
+    example="ten Python model instances in a container: 640 MiB, /dev/shm has 64 MiB",
 )
 def _shared_memory(facts: PlanFacts) -> Iterator[Hit]:
     needed = next((item.bytes for item in facts.plan.host if "shm" in item.name), 0)
     if facts.engines and needed >= _CONTAINER_SHM:
         size = max(1 << 30, needed)
-        message = f"the server's Python models need about {bytes_text(needed)} in /dev/shm, a container has 64 MiB"
+        message = f"the server's Python models need about {bytes_text(needed)} in /dev/shm, "
+        message += "a container has 64 MiB for everything"
         yield Hit("spec", message, f"docker run --shm-size={size >> 20}m", {"bytes": needed})
 
 
@@ -285,6 +293,7 @@ def _shared_memory(facts: PlanFacts) -> Iterator[Hit]:
     explanation="The server is not ready before every engine is read. A probe without a start-up allowance restarts "
     "it before that.",
     fix="raise serving.ready_timeout; in Kubernetes give the container a startupProbe of that length",
+    example="engines of 140 GB at 0.5 GB/s: 280 s, serving: {ready_timeout: 60}",
 )
 def _load_time(facts: PlanFacts) -> Iterator[Hit]:
     shapes = facts.plan.inputs.shapes
@@ -310,6 +319,7 @@ def _load_time(facts: PlanFacts) -> Iterator[Hit]:
     source="a load test sends to both arms in turn, so both servers have to run",
     explanation="Each arm fits alone. A paired comparison switches between them many times, which needs both loaded.",
     fix="measure with the baseline arm on other GPUs, or on a second machine of the same kind",
+    example="two arms of 60 GB each on one 80 GB GPU",
 )
 def _both_arms(facts: PlanFacts) -> Iterator[Hit]:
     left = facts.plan.both_arms_free
@@ -330,6 +340,7 @@ def _both_arms(facts: PlanFacts) -> Iterator[Hit]:
     "tensorrtllm_backend docs/model_config.md",
     explanation="Such a layer never looks behind its window; unless the server is told, its cache keeps every token.",
     fix="nothing is wrong; with the window set, longer requests would take less of the KV cache",
+    example="Gemma 2: 21 of 42 layers look back 4 096 tokens, requests have 8 192",
 )
 def _window(facts: PlanFacts) -> Iterator[Hit]:
     length = facts.plan.inputs.max_seq_len

@@ -60,30 +60,35 @@ class _Candidate:
     needs: str | None = None
 
 
-def find_remedies(inputs: PlanInputs, arm: ArmMemory, plan: Plan) -> tuple[Remedy, ...]:
+def find_remedies(
+    inputs: PlanInputs, arm: ArmMemory, plan: Plan, allowed: Callable[[Spec], bool]
+) -> tuple[Remedy, ...]:
     """Changes that help an arm that does not fit or has room for too few sequences, the best first.
 
-    Those that make it fit come first; where no single change does, pairs of them. Empty when everything fits.
+    Those that make it fit come first; where no single change does, pairs of them. Empty when everything fits. A change
+    whose spec is not `allowed` (a quantization that the family lacks, ranks that do not divide) is left out.
     """
     if not _short(inputs, arm):
         return ()
-    candidates = tuple(_candidates(inputs))
+    candidates = tuple(item for item in _candidates(inputs) if allowed(_edited(inputs.spec, item.changes)))
     tried = [_try(inputs, arm, plan, candidate) for candidate in candidates]
     found = [remedy for remedy in tried if _helps(arm, remedy)]
     if not any(remedy.fits for remedy in found) and not arm.fits:
         best = sorted(zip(tried, candidates, strict=True), key=lambda item: -item[0].frees)[:_PAIRED]
         pairs = combinations((candidate for _, candidate in best), 2)
         joined = (_joined(one, two) for one, two in pairs if not one.changes.keys() & two.changes)
-        found += [remedy for pair in joined if (remedy := _try(inputs, arm, plan, pair)).fits]
+        possible = (pair for pair in joined if allowed(_edited(inputs.spec, pair.changes)))
+        found += [remedy for pair in possible if (remedy := _try(inputs, arm, plan, pair)).fits]
     fitting = [remedy for remedy in found if remedy.fits]
     return tuple(sorted(fitting or found, key=_rank)[:_MOST])
 
 
-def _rank(remedy: Remedy) -> tuple[bool, bool, int, int]:
-    """Order of proposals: what fits, what needs no more GPUs, more sequences (or more memory), fewer changes."""
+def _rank(remedy: Remedy) -> tuple[bool, bool, int, bool, int]:
+    """Order of proposals: what fits, needs no more GPUs, gives more room, keeps the precision, changes less."""
     more_gpus = "hardware.count" in remedy.changes
     gain = remedy.concurrent or 0 if remedy.fits else remedy.frees
-    return not remedy.fits, more_gpus and remedy.fits, -gain, len(remedy.changes)
+    coarser = any(key.endswith((".quantization", ".kv_cache_dtype")) for key in remedy.changes)
+    return not remedy.fits, more_gpus and remedy.fits, -gain, coarser, len(remedy.changes)
 
 
 def _short(inputs: PlanInputs, arm: ArmMemory) -> bool:

@@ -28,6 +28,8 @@ __all__ = ["Assumptions", "Machine", "Pass", "PassTime", "pass_time", "prefill_t
 
 # bytes of an activation between layers and ranks (float16 or bfloat16)
 _ACTIVATION_BYTES = 2
+# of a prompt that are costed one by one
+_PIECES = 256
 # what a quantization multiplies in; the others multiply in the model's own type
 _COMPUTE = {"fp8": "fp8", "w4a8_awq": "fp8", "nvfp4": "nvfp4", "int8_sq": "int8"}
 
@@ -89,6 +91,12 @@ NOTES: Mapping[str, tuple[str, str]] = {
 }
 
 
+# by unit: what can be meant, so that all that follows stays a number
+_LIMITS: Mapping[str, tuple[float, float]] = {
+    "share": (1e-3, 1.0), "s": (0.0, 3600.0), "tokens": (0.0, 1e6), "processes": (1e-2, 1e6),
+}  # fmt: skip
+
+
 def with_assumptions(changes: Mapping[str, float]) -> Assumptions:
     """The assumptions with some changed; UsageError for a name that is none and for values that make no sense."""
     unknown = sorted(set(changes) - set(NOTES))
@@ -96,12 +104,12 @@ def with_assumptions(changes: Mapping[str, float]) -> Assumptions:
         raise UsageError(f"no assumption is called {', '.join(unknown)}", fix=f"one of {', '.join(NOTES)}")
     for name, value in changes.items():
         unit = NOTES[name][0]
-        high = 1.0 if unit == "share" else math.inf
-        low_ok = value >= 0 if unit in ("s", "tokens") else value > 0
-        if not (math.isfinite(value) and low_ok and value <= high):
-            wanted = "a share above 0, at most 1" if unit == "share" else f"a number of {unit}"
+        low, high = _LIMITS[unit]
+        if not low <= value <= high:
+            wanted = "a share" if unit == "share" else f"a number of {unit}"
             raise UsageError(
-                f"{name}={value:g} is not {wanted}", fix=f"--assume {name}={getattr(Assumptions(), name):g}"
+                f"{name}={value:g} is not {wanted} from {low:g} to {high:g}",
+                fix=f"--assume {name}={getattr(Assumptions(), name):g}",
             )
     return replace(Assumptions(), **changes)
 
@@ -218,10 +226,16 @@ def _communication(shape: ModelShape, machine: Machine, tokens: float) -> float:
 
 
 def prefill_time(shape: ModelShape, machine: Machine, tokens: int, max_num_tokens: int) -> float:
-    """Seconds to read a prompt of `tokens`, in pieces of at most `max_num_tokens`, with nothing cached."""
-    total, done = 0.0, 0
-    while done < tokens:
-        piece = min(max_num_tokens, tokens - done)
-        total += pass_time(shape, machine, Pass(1, piece, done)).seconds
-        done += piece
-    return total
+    """Seconds to read a prompt of `tokens`, in pieces of at most `max_num_tokens`, with nothing cached.
+
+    Of very many pieces, neighbours are taken together at the middle of what they look back on.
+    """
+    whole, rest = divmod(tokens, max_num_tokens)
+    step = math.ceil(whole / _PIECES) or 1
+    total = 0.0
+    for start in range(0, whole, step):
+        pieces = min(step, whole - start)
+        context = (start + (pieces - 1) / 2) * max_num_tokens
+        total += pieces * pass_time(shape, machine, Pass(1, max_num_tokens, context)).seconds
+    last = pass_time(shape, machine, Pass(1, rest, whole * max_num_tokens)).seconds if rest else 0.0
+    return total + last

@@ -20,8 +20,10 @@ from dataclasses import dataclass
 
 from trtspec.planning.items import Item, Kind
 from trtspec.planning.shapes import ModelShape
+from trtspec.rules.sizes import decoder_buffer_bytes
 from trtspec.spec import Spec
 from trtspec.spec.names import Role
+from trtspec.toolchain.sizes import engine_sizes as written_sizes
 from trtspec.units import bytes_text
 
 __all__ = [
@@ -75,17 +77,19 @@ class EngineSizes:
 def engine_sizes(spec: Spec, role: Role, max_seq_len: int) -> EngineSizes:
     """The sizes of a role's engine for requests of `max_seq_len` tokens.
 
-    With a speculative mode the builder adds max_draft_len to max_seq_len and lifts max_num_tokens to
-    batch × (max_draft_len + 1) (tensorrt_llm/builder.py).
+    As the builder writes them (`trtspec.toolchain.sizes`); the torch runtime lifts max_num_tokens in the same way, but
+    neither caps it nor rounds it up to a block.
     """
-    build = spec.build
-    drafts = spec.speculation.engine_draft_length if role == "target" else 0
-    tokens = max(build.max_num_tokens, build.max_batch_size * (drafts + 1) if drafts else 0)
+    build, written = spec.build, written_sizes(spec, role, max_seq_len).written
+    tokens = written.max_num_tokens
+    if spec.runtime == "torch":
+        verified = build.max_batch_size * (written.max_draft_len + 1) if written.max_draft_len else 0
+        tokens = max(build.max_num_tokens, verified)
     return EngineSizes(
-        max_batch_size=build.max_batch_size,
-        max_seq_len=max_seq_len + drafts,
+        max_batch_size=written.max_batch_size,
+        max_seq_len=written.max_seq_len,
         max_num_tokens=tokens,
-        max_draft_len=drafts,
+        max_draft_len=written.max_draft_len,
         tokens_per_block=build.tokens_per_block,
         logits_bytes=2 if build.logits_dtype == "float16" else 4,
     )
@@ -121,7 +125,7 @@ def buffer_items(role: Role, shape: ModelShape, sizes: EngineSizes, *, logits: b
     batch, vocab = sizes.max_batch_size, shape.vocab_padded
     make = _maker(role, "decoder_buffers")
     if sizes.max_draft_len:
-        pair = 2 * sizes.rows * vocab * 4
+        pair = decoder_buffer_bytes(batch, sizes.max_draft_len, vocab, BEAMS)
         formula = f"2 × batch {batch} × (draft {sizes.max_draft_len} + 1) × {BEAMS} beam × vocabulary {vocab} × 4 B"
         yield make("draft and target probabilities", pair, formula)
     sampling = round(batch * (_SAMPLING_COPIES * vocab * 4 + _SAMPLING_STATE))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import pairwise
 from typing import Literal
 
@@ -22,8 +23,9 @@ from trtspec.planning.weights import (
 )
 from trtspec.spec import ModelSource
 from trtspec.spec.names import Runtime
+from trtspec.units import three_digits
 
-__all__ = ["CLASSES", "ModelShape", "model_shape", "pipeline_layers"]
+__all__ = ["CLASSES", "ModelShape", "model_shape", "pipeline_layers", "used_experts"]
 
 CLASSES = ("embedding", "head", "attention", "mlp", "experts", "norms", "other")
 _GROUP = 128
@@ -161,7 +163,7 @@ class ModelShape:
     @property
     def kv_bytes_per_token(self) -> int:
         """Bytes of one token's keys and values on the rank that holds most."""
-        return max(self.rank_kv_bytes(rank) for rank in range(self.world_size))
+        return max(self.rank_kv_bytes(first) for first in range(0, self.world_size, self.tp))
 
     def weight_formula(self, rank: int = 0) -> str:
         """`rank_weight_bytes` with its numbers."""
@@ -182,9 +184,10 @@ class ModelShape:
 
 
 def _millions(count: int) -> str:
-    return f"{count / 1e9:.3g} G" if count >= 1e9 else f"{count / 1e6:.3g} M"
+    return f"{three_digits(count / 1e9)} G" if count >= 1e9 else f"{three_digits(count / 1e6)} M"
 
 
+@lru_cache(maxsize=64)
 def pipeline_layers(layers: int, pp: int) -> tuple[range, ...]:
     """The layers of each pipeline stage: equal parts, the first stages one more where they do not divide."""
     size, extra = divmod(layers, pp)
@@ -220,12 +223,26 @@ def model_shape(
         kv=kv_layout(config, resolved_kv_dtype(source, config, dtype)),
         tp=source.tp,
         pp=source.pp,
-        group_size=(config.quant.group_size if config.quant else None) or _GROUP,
+        group_size=_group(config),
         experts=config.experts or 0,
-        experts_per_token=config.experts_per_token or 0,
+        experts_per_token=used_experts(config),
         max_positions=config.usable_positions,
         stored=stored if source.quantization == "none" else None,
     )
+
+
+def _group(config: ModelConfig) -> int:
+    """Weights under one scale; a checkpoint that says -1 has one scale for a whole row."""
+    carried = config.quant.group_size if config.quant is not None else None
+    if carried is None:
+        return _GROUP
+    return carried if carried > 0 else config.hidden or _GROUP
+
+
+def used_experts(config: ModelConfig) -> int:
+    """Experts that a token is sent to: all of them where the configuration does not say, and never more."""
+    experts = config.experts or 0
+    return min(config.experts_per_token or experts, experts)
 
 
 def _known(survey: Survey) -> ModelConfig:
@@ -258,7 +275,7 @@ def _width(config: ModelConfig) -> int:
     dense = max(config.layer_intermediate or (config.intermediate or 4 * (config.hidden or 0),))
     if not config.experts:
         return dense
-    routed = (config.experts_per_token or 1) * (config.moe_intermediate or dense)
+    routed = used_experts(config) * (config.moe_intermediate or dense)
     widest = routed + (config.shared_intermediate or 0)
     return max(widest, dense) if config.dense_layers else widest
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from trtspec.planning.memory import MemoryPlan
-from trtspec.planning.placement import MODEL_ROLES
 from trtspec.planning.runtime_costs import EngineSizes
 from trtspec.spec import ROLES, Role, Spec, SpecFile
 
@@ -72,7 +71,7 @@ def _from_spec(spec: Spec) -> dict[str, tuple[Any, str]]:
 def _from_plan(spec: Spec, plan: MemoryPlan) -> dict[str, tuple[Any, str]]:
     found: dict[str, tuple[Any, str]] = {}
     length = plan.inputs.max_seq_len
-    found["build.max_seq_len"] = (length, _length_why(plan))
+    found["build.max_seq_len"] = (length, plan.inputs.length_why)
     if spec.runtime == "tensorrt_llm":
         found["build.max_input_len"] = (length - 1, "max_seq_len - 1: one token of an answer at least")
         found["build.logits_dtype"] = ("float32", "TensorRT-LLM's own")
@@ -90,16 +89,6 @@ def _from_plan(spec: Spec, plan: MemoryPlan) -> dict[str, tuple[Any, str]]:
     return found
 
 
-def _length_why(plan: MemoryPlan) -> str:
-    length = plan.inputs.max_seq_len
-    positions = {role: plan.inputs.shapes[role].max_positions for role in MODEL_ROLES}
-    known = {role: count for role, count in positions.items() if count is not None}
-    limiting = [role for role, count in known.items() if count == length]
-    if limiting:
-        return f"positions of the {limiting[0]}"
-    return "the most that is derived; set build.max_seq_len for longer requests"
-
-
 def _model_values(spec: Spec, plan: MemoryPlan, section: str) -> Iterator[tuple[str, tuple[Any, str]]]:
     role: Role = "draft" if section == "draft" else "target"
     shape, source = plan.inputs.shapes[role], spec.draft if section == "draft" else spec.target
@@ -113,28 +102,36 @@ def _model_values(spec: Spec, plan: MemoryPlan, section: str) -> Iterator[tuple[
     yield f"{section}.gpus", (list(plan.placement.roles[role].gpus), plan.placement.why)
 
 
+_ONE_STEP = "{asked} asked for; at most max_batch_size {batch} × max_seq_len"
+# why config.json says so: of a target, and of an engine without draft tokens
 _WRITTEN = {
-    "max_seq_len": "max_seq_len + {drafts}: the builder adds max_draft_length to a target",
-    "max_num_tokens": "at least batch {batch} × ({drafts} + 1) tokens in a target",
-    "max_draft_len": "max_draft_length in a target, else 0",
-    "max_batch_size": "build.max_batch_size",
-}
+    "max_seq_len": ("max_seq_len + {drafts}: the builder adds max_draft_length to a target", "build.max_seq_len"),
+    "max_num_tokens": (f"{_ONE_STEP}, at least {{batch}} × ({{drafts}} + 1)", _ONE_STEP),
+    "max_draft_len": ("speculation.max_draft_length", "only a target takes draft tokens"),
+    "max_batch_size": ("build.max_batch_size", "build.max_batch_size"),
+}  # fmt: skip
 
 
 def _engine_values(plan: MemoryPlan, role: Role) -> Iterator[tuple[str, tuple[Any, str]]]:
     """What config.json of the engine will say, and its share of the memory."""
     sizes: EngineSizes = plan.inputs.sizes[role]
     given = plan.inputs.shapes[role].origin == "engine"
-    for name, text in _WRITTEN.items():
-        why = text.format(drafts=sizes.max_draft_len, batch=sizes.max_batch_size)
+    asked = plan.inputs.spec.build.max_num_tokens
+    for name, texts in _WRITTEN.items():
+        text = texts[0] if sizes.max_draft_len else texts[1]
+        why = text.format(asked=asked, drafts=sizes.max_draft_len, batch=sizes.max_batch_size)
         yield f"engines.{role}.{name}", (getattr(sizes, name), "of the engine that is given" if given else why)
     if plan.inputs.spec.runtime == "torch":
         return
     cache = plan.kv_cache[role]
     if cache.max_tokens is not None:
-        tokens = "what fits into nine tenths of the memory that is left, the same for draft and target"
+        tokens = "what fits into nine tenths of the memory that is left"
+        tokens += "" if role == "baseline" else ", the same for draft and target"
         yield f"engines.{role}.max_tokens_in_paged_kv_cache", (cache.max_tokens, tokens)
-    if cache.fraction is not None:
-        order = " → ".join(plan.load_order if role != "baseline" else ("baseline",))
-        why = f"KV bytes / bytes free when it is loaded, in the order {order}"
-        yield f"engines.{role}.kv_cache_free_gpu_mem_fraction", (cache.fraction, why)
+    if cache.fraction_any_order is not None:
+        why = "KV bytes / bytes free when it is loaded"
+        if role != "baseline":
+            why += (
+                f", enough in any order as the cap binds; {cache.fraction} in the order {' → '.join(plan.load_order)}"
+            )
+        yield f"engines.{role}.kv_cache_free_gpu_mem_fraction", (cache.fraction_any_order, why)

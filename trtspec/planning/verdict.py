@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from trtspec.planning.forecast import Forecast
@@ -35,13 +36,18 @@ def _fit(plan: Plan) -> str:
         return "not planned"
     where = _where(plan)
     if memory.fits is None:
-        would = f", would fit {' or '.join(memory.candidates)}" if memory.candidates else ""
+        would = f", would fit {_any_of(memory.candidates)}" if memory.candidates else ""
         return f"no GPU is named{would}: set hardware.gpu or give --gpu NAME"
     if not memory.fits:
         return _does_not_fit(plan)
     limit = memory.limits.max_concurrent_sequences
     room = "" if limit is None else f", {limit} sequence{'' if limit == 1 else 's'} at once"
     return f"fits {where}{room}"
+
+
+def _any_of(names: Sequence[str]) -> str:
+    """`a, b or c`."""
+    return " or ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
 def _where(plan: Plan) -> str:
@@ -82,7 +88,8 @@ def _forecast(forecast: Forecast) -> list[str]:
     if forecast.acceptance is None:
         return _needed(forecast)
     chosen, first = forecast.grid.chosen, forecast.grid.concurrencies[0]
-    most = max(forecast.best, key=lambda item: item.speedup)
+    within = [item for item in forecast.best if forecast.grid.fits(item.concurrency)]
+    most = max(within or forecast.best, key=lambda item: item.speedup)
     if most.speedup < 1:
         return [f"speculation loses (×{most.speedup:.2f} at best, at concurrency {most.concurrency}): leave it off"]
     now, best = forecast.cell(first, chosen), forecast.best[0]
@@ -100,9 +107,12 @@ def _until(forecast: Forecast) -> str:
     found, limit = forecast.break_even[forecast.grid.chosen], forecast.grid.limit
     if found.since is None:
         return f", {found.reason}"
+    if limit is not None and found.since > limit:
+        return f", a loss up to {limit} sequences at once"
     since = f", pays from {found.since} on" if found.since > 1 else ""
     if found.concurrency is None or (limit is not None and found.concurrency >= limit):
-        up_to = found.reason if limit is None else f"no loss up to {limit} sequences at once"
+        many = "" if limit == 1 else f" up to {limit} sequences at once"
+        up_to = found.reason if limit is None else f"no loss{many}"
         return since or f", {up_to}"
     return f"{since}, loses above {found.concurrency}"
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from trtspec.building.tensorrt.precision import resolved_dtype as converted_dtype
 from trtspec.checkpoints import ModelConfig
 from trtspec.spec import ModelSource
 
@@ -76,16 +77,8 @@ def weight_text(quantization: str, dtype: str, *, group_size: int = 128) -> str:
 
 
 def resolved_dtype(source: ModelSource, config: ModelConfig, *, on_cpu: bool = False) -> str:
-    """The type that the engine computes in.
-
-    `auto` is the checkpoint's own; converters turn float32 into float16 (`--dtype auto` of TensorRT-LLM's
-    convert_checkpoint.py). The torch runtime on a CPU computes in float32.
-    """
-    if source.dtype != "auto":
-        return source.dtype
-    if on_cpu:
-        return "float32"
-    return config.dtype if config.dtype in ("float16", "bfloat16") else "float16"
+    """The type that the engine computes in; the torch runtime on a CPU computes in float32 unless the spec says."""
+    return "float32" if on_cpu and source.dtype == "auto" else converted_dtype(source.dtype, config.dtype)
 
 
 def resolved_quantization(source: ModelSource, config: ModelConfig) -> str:

@@ -72,10 +72,11 @@ def _shares(sizes: Sequence[int], whole: int, width: int) -> list[int]:
 
 @dataclass(frozen=True)
 class Line:
-    """A series of (x, y) with its colour."""
+    """A series of (x, y) with its colour, and what stands at its right end, where colours are not shown."""
 
     points: Sequence[tuple[float, float]]
     style: str
+    label: str = ""
 
 
 # a braille character holds 2 × 4 dots
@@ -92,13 +93,23 @@ def line_chart(lines: Sequence[Line], ticks: Sequence[int], *, width: int, heigh
     low, high = min(1.0, *values), max(1.0, *values)
     margin = max(0.05, (high - low) * 0.05)
     low, high = max(0.0, low - margin), high + margin
-    canvas = _Canvas(width - 6, height, low, high, _span(lines))
+    room = sum(len(line.label) + 1 for line in lines if line.label)
+    canvas = _Canvas(width - 6 - room, height, low, high, _span(lines))
     canvas.rule(1.0)
     for line in lines:
         canvas.draw(line)
     labels = _labels(low, high, height)
-    rows = [Text.assemble((f"{labels.get(row, ''):>4} ", "dim"), canvas.row(row)) for row in range(height)]
+    rows = [
+        Text.assemble((f"{labels.get(row, ''):>4} ", "dim"), canvas.row(row), *_ends(lines, canvas, row))
+        for row in range(height)
+    ]
     return [*rows, canvas.tick_row(ticks)]
+
+
+def _ends(lines: Sequence[Line], canvas: _Canvas, row: int) -> list[tuple[str, str]]:
+    """The labels of the lines that end in a row, the highest first."""
+    here = [line for line in lines if line.label and canvas.row_of(line.points[-1][1]) == row]
+    return [(f" {line.label}", line.style) for line in sorted(here, key=lambda line: -line.points[-1][1])]
 
 
 def _span(lines: Sequence[Line]) -> tuple[float, float]:
@@ -134,6 +145,10 @@ class _Canvas:
                 self._set(column, self._y(y0 + share * (y1 - y0)), line.style)
         if len(line.points) == 1:
             self._set(self._x(line.points[0][0]), self._y(line.points[0][1]), line.style)
+
+    def row_of(self, y: float) -> int:
+        """The row that holds a value."""
+        return self._y(y) // 4
 
     def row(self, number: int) -> Text:
         text = Text()

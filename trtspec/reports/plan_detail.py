@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import groupby
 from typing import Any
 
 from rich.console import Console
@@ -13,6 +14,7 @@ from trtspec.planning.items import ArmMemory
 from trtspec.planning.memory import MemoryPlan
 from trtspec.planning.plan import Plan
 from trtspec.reports.formats import number_text
+from trtspec.reports.plan_memory import launch_text
 from trtspec.reports.plan_text import plain_table, say
 from trtspec.units import bytes_text, ms_text
 
@@ -46,10 +48,10 @@ def _print_memory(console: Console, memory: MemoryPlan) -> None:
     placement = memory.placement
     console.print("\n[bold]placement[/]")
     for role, placed in placement.roles.items():
-        ids = ",".join(map(str, placed.gpus)) or "no GPU"
+        ids = placement.gpu_device_ids[role] or "no GPU"
         say(console, f"  {role}: GPU {ids} (tp {placed.tp}, pp {placed.pp})")
-    launch = placement.launch
-    say(console, f"  launch mode {launch.mode}, world size {launch.world_size}: {escape(launch.why)}")
+    for name, launch in placement.launches.items():
+        say(console, f"  {name}: {launch_text(launch)}: {escape(launch.why)}")
     say(console, f"  {escape(placement.why)}")
     for remedy in memory.remedies:
         needs = f" (needs {escape(remedy.needs)})" if remedy.needs else ""
@@ -120,15 +122,23 @@ def _print_assumptions(console: Console, forecast: Forecast) -> None:
     say(console, table)
 
 
+_AS_ORIGIN = ("in the spec", "not in the spec")  # what "given" and "default" say already
+
+
 def _print_values(console: Console, values: Mapping[str, Mapping[str, Any]]) -> None:
+    """By section, as in the spec; what is not in the spec and has no value is left out."""
     console.print("\n[bold]values[/]")
     table = plain_table()
-    table.add_column("key", overflow="fold")
+    table.add_column("key", no_wrap=True)
     table.add_column("value", overflow="fold")
     table.add_column("origin", no_wrap=True)
     table.add_column("why", overflow="fold")
-    for key, row in values.items():
-        if row["origin"] == "default" and row["value"] is None:
-            continue
-        table.add_row(key, escape(str(row["value"])), row["origin"], escape(str(row.get("why") or "")))
+    shown = ((key, row) for key, row in values.items() if row["origin"] != "default" or row["value"] is not None)
+    for section, rows in groupby(shown, key=lambda item: item[0].rpartition(".")[0]):
+        if section:
+            table.add_row(f"[bold]{section}[/]")
+        for key, row in rows:
+            why = "" if row.get("why") in _AS_ORIGIN else str(row.get("why") or "")
+            name = ("  " if section else "") + key.rpartition(".")[2]
+            table.add_row(name, escape(str(row["value"])), row["origin"], escape(why))
     say(console, table)

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
-from trtspec.planning.items import GpuMemory
+from trtspec.planning.items import GpuMemory, SequenceRoom
 from trtspec.planning.memory import MemoryPlan
+from trtspec.planning.placement import MODEL_ROLES, Launch, Placement
 from trtspec.reports.plan_bars import SEGMENTS, memory_bar, segment_bytes
 from trtspec.reports.plan_text import flow, say
 from trtspec.units import bytes_text, count_text
 
-__all__ = ["alike", "gpu_label", "print_memory"]
+__all__ = ["alike", "gpu_label", "launch_text", "print_memory"]
 
 
 def print_memory(console: Console, memory: MemoryPlan) -> None:
@@ -29,10 +30,27 @@ def print_memory(console: Console, memory: MemoryPlan) -> None:
     flow(console, _legend(memory))
     if limits := _limits(memory):
         flow(console, limits)
+    if memory.inputs.spec.runtime == "tensorrt_llm":
+        flow(console, [Text(part, "dim") for part in _placement(memory.placement)])
     for remedy in memory.remedies[:3]:
         verb = "makes it fit" if remedy.fits and not memory.fits else f"frees {bytes_text(remedy.frees)} a GPU"
         room = "" if remedy.concurrent is None else f", {remedy.concurrent} sequences at once"
         say(console, f"[yellow]change[/]  {escape(remedy.text)}: {verb}{room}")
+
+
+def _placement(placement: Placement) -> Iterator[str]:
+    """Where the models lie, and how the server of the speculative arm is started."""
+    for role in MODEL_ROLES:
+        placed = placement.roles[role]
+        split = f" (tp {placed.tp}" + (f", pp {placed.pp})" if placed.pp > 1 else ")")
+        yield f"{role} on GPU {placement.gpu_device_ids[role]}{split if len(placed.gpus) > 1 else ''}"
+    yield launch_text(placement.launch)
+
+
+def launch_text(launch: Launch) -> str:
+    """Mode, world size and, where nothing is spawned, the MPI ranks of each model."""
+    ids = ", ".join(f"{role} {ranks}" for role, ranks in launch.participant_ids.items())
+    return f"launch mode {launch.mode}, world size {launch.world_size}{f', participant_ids {ids}' if ids else ''}"
 
 
 def alike(gpus: Sequence[GpuMemory]) -> list[list[GpuMemory]]:
@@ -72,19 +90,38 @@ def _legend(memory: MemoryPlan) -> list[Text]:
 
 
 def _limits(memory: MemoryPlan) -> list[Text]:
-    limits = memory.limits
-    parts = [
-        f"{room.at_once} sequences of {count_text(room.tokens)} tokens ({room.what}) at once"
-        for room in limits.rooms
-        if room.at_once is not None
-    ]
-    if limits.max_prompt_tokens is not None:
-        parts.append(f"prompts up to {count_text(limits.max_prompt_tokens)} tokens")
-    caches = [
-        f"{role} {cache.fraction:.3f}"
-        for role, cache in memory.kv_cache.items()
-        if cache.fraction is not None and role in memory.load_order
-    ]
-    if caches:
-        parts.append(f"kv_cache_free_gpu_mem_fraction {', '.join(caches)}")
-    return [Text(part, "dim") for part in parts]
+    if not memory.limits.max_prompt_tokens:  # unknown, or not even one token fits: the verdict says so
+        return []
+    rooms = {room.tokens: room for room in memory.limits.rooms if room.at_once is not None}
+    parts = [_room_text(room) for room in rooms.values()]
+    return [Text(part, "dim") for part in (*parts, *_prompts(memory), *_caches(memory))]
+
+
+def _room_text(room: SequenceRoom) -> str:
+    plural = "" if room.at_once == 1 else "s"
+    more = f", {room.by_memory} by memory" if room.by_memory != room.at_once else ""
+    return f"{room.at_once} sequence{plural} of {count_text(room.tokens)} tokens ({room.what}) at once{more}"
+
+
+def _prompts(memory: MemoryPlan) -> Iterator[str]:
+    limits, answer = memory.limits, memory.inputs.spec.expectations.output_tokens
+    whole, chunked, short = limits.max_prompt_tokens, limits.max_prompt_tokens_chunked, limits.max_prompt_with_answer
+    if whole is None or chunked is None or short is None:
+        return
+    yield f"prompts up to {count_text(chunked)} tokens, {count_text(short)} with an answer of {count_text(answer)}"
+    if whole < chunked:
+        yield f"{count_text(whole)} in one pass: the limit of a server without chunked context"
+
+
+def _caches(memory: MemoryPlan) -> Iterator[str]:
+    """The fraction and the cap of each model that is loaded, for the planned order and for any."""
+    known = [(role, memory.kv_cache[role]) for role in memory.load_order if memory.kv_cache[role].fraction is not None]
+    if not known:
+        return
+    fractions = ", ".join(f"{role} {cache.fraction:.3f}" for role, cache in known)
+    order = f" ({known[0][0]} loaded first)" if len(known) > 1 else ""
+    yield f"kv_cache_free_gpu_mem_fraction {fractions}{order}"
+    if any(cache.fraction_any_order != cache.fraction for _, cache in known):
+        free = ", ".join(f"{cache.fraction_any_order:.3f}" for _, cache in known)
+        caps = ", ".join(count_text(cache.max_tokens or 0) for _, cache in known)
+        yield f"in any order: {free} with max_tokens_in_paged_kv_cache {caps}"

@@ -84,6 +84,7 @@ def _marks(forecast: Forecast, columns: Sequence[int]) -> list[str]:
     grid, notes = forecast.grid, ["▸ the spec's draft length"]
     if forecast.best:
         notes.append("* best there")
+    notes += _best_elsewhere(forecast, columns)
     if any(not grid.fits(concurrency) for concurrency in columns):
         notes.append(f"( ) more than the {grid.limit} sequences that fit at once")
     if len(columns) < len(grid.concurrencies):
@@ -91,6 +92,14 @@ def _marks(forecast: Forecast, columns: Sequence[int]) -> list[str]:
     if max(grid.draft_lengths) > grid.longest:
         notes.append(f"above {grid.longest}: set speculation.max_draft_length")
     return notes
+
+
+def _best_elsewhere(forecast: Forecast, columns: Sequence[int]) -> list[str]:
+    """The best draft lengths that have no row in the table."""
+    shown = [item for item in forecast.best if item.concurrency in columns]
+    hidden = [item for item in shown if item.draft_length not in forecast.grid.draft_lengths]
+    best = ", ".join(f"{item.draft_length} at {item.concurrency} (×{item.speedup:.2f})" for item in hidden)
+    return [f"best of those not shown: {best}"] if best else []
 
 
 def _print_latencies(console: Console, forecast: Forecast) -> None:
@@ -131,7 +140,7 @@ def _print_chart(console: Console, forecast: Forecast) -> None:
     lines, legend = [], Text("speed-up over concurrency", "bold")
     for length, style in zip(reversed(lengths), _STYLES, strict=False):
         points = [(math.log2(c), forecast.cell(c, length).speedup or 0.0) for c in concurrencies]
-        lines.append(Line(points, style))
+        lines.append(Line(points, style, str(length)))
         legend.append(f"  ─ {length} drafted", style)
     legend.append("  · break-even", "dim")
     console.print()

@@ -2,5 +2,6 @@
 
 from trtspec.repository.generate import GeneratedRepository, generate, preview
 from trtspec.repository.sync import is_generated
+from trtspec.repository.versions import VersionChoice
 
-__all__ = ["GeneratedRepository", "generate", "is_generated", "preview"]
+__all__ = ["GeneratedRepository", "VersionChoice", "generate", "is_generated", "preview"]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +11,22 @@ from trtspec.errors import ArtefactMissing
 from trtspec.files import read_json
 from trtspec.repository.config import ModelSpec, model_config, pbtxt
 from trtspec.repository.ending import end_ids
+from trtspec.repository.layout import Layout
+from trtspec.repository.placed import Content
 from trtspec.repository.sources import frontend_files, leaf_files
-from trtspec.repository.tensors import FRONTEND_INPUTS, FRONTEND_OUTPUTS, LEAF_INPUTS, LEAF_OUTPUTS
+from trtspec.repository.tensors import (
+    FRONTEND_INPUTS,
+    FRONTEND_OUTPUTS,
+    LEAF_INPUTS,
+    LEAF_OUTPUTS,
+    LOGITS_INPUTS,
+)
 from trtspec.spec.load import SpecFile
+from trtspec.spec.model import Serving, Speculation
 from trtspec.spec.names import ARM_ROLES, DRAFT, DRAFT_MODEL, FRONTEND_MODEL, TARGET_MODEL, Arm, Role
 
-__all__ = ["Engine", "arm_files", "read_engine"]
+__all__ = ["Engine", "FrontendValues", "arm_files", "frontend_model", "model_files", "read_engine"]
 
-# A draft that has not answered after this time is not waited for; the request goes on without speculation.
-_DRAFT_TIMEOUT = 10.0
 _MOST_CACHED_TOKENS = 16384
 
 
@@ -31,6 +39,23 @@ class Engine:
     max_draft_len: int
     vocab_size: int
     end_ids: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class FrontendValues:
+    """What the frontend is told of the engines behind it.
+
+    max_seq_len: tokens of a request, prompt and answer together. max_draft_length: 0 in an arm without a draft.
+    more: parameters that only some runtimes need.
+    """
+
+    tokenizer_dir: str
+    end_ids: tuple[int, ...]
+    max_seq_len: int
+    max_draft_length: int
+    vocab_size: int
+    max_batch_size: int
+    more: Mapping[str, str] = field(default_factory=dict)
 
 
 def read_engine(path: Path, checkpoint: Path) -> Engine:
@@ -50,44 +75,88 @@ def read_engine(path: Path, checkpoint: Path) -> Engine:
         raise ArtefactMissing(problem, where=str(path), fix="trtspec build SPEC --force") from None
 
 
-def arm_files(spec_file: SpecFile, arm: Arm, engines: dict[Role, Engine]) -> dict[str, bytes]:
-    """Every file of the arm's repository, relative path → content."""
-    files: dict[str, bytes] = {}
+def arm_files(spec_file: SpecFile, arm: Arm, engines: dict[Role, Engine]) -> dict[str, Content]:
+    """Every file of the arm's repository with torch engines, relative path → content."""
+    layout = Layout(spec_file, arm)
+    files: dict[str, Content] = {}
     for name, role in ARM_ROLES[arm].items():
-        files |= _model_files(_leaf(spec_file, name, engines[role]), leaf_files())
+        engine = engines[role]
+        files |= model_files(_leaf(spec_file, name, engine, layout.engine_path(name, engine.path)), leaf_files())
+        files |= layout.engine_files(name, engine.path)
     target = engines[ARM_ROLES[arm][TARGET_MODEL]]
-    draft = engines.get(DRAFT) if DRAFT_MODEL in ARM_ROLES[arm] else None
-    return files | _model_files(_frontend(spec_file, target, draft), frontend_files())
+    values = FrontendValues(
+        tokenizer_dir=layout.tokenizer_path(target.path),
+        end_ids=target.end_ids,
+        # the target engine has room for the draft tokens of the last round on top, which is no room for requests
+        max_seq_len=target.max_seq_len - target.max_draft_len,
+        max_draft_length=target.max_draft_len if DRAFT in ARM_ROLES[arm].values() else 0,
+        vocab_size=target.vocab_size,
+        max_batch_size=spec_file.spec.build.max_batch_size,
+    )
+    frontend = model_files(frontend_model(spec_file, arm, values), frontend_files())
+    return files | frontend | layout.tokenizer_files(target.path)
 
 
-def _model_files(spec: ModelSpec, sources: dict[str, Path]) -> dict[str, bytes]:
+def model_files(spec: ModelSpec, sources: Mapping[str, Path]) -> dict[str, Content]:
+    """config.pbtxt of a model, and `sources` in its version folder."""
     config: Any = model_config(spec)
-    files = {f"{spec.name}/config.pbtxt": pbtxt(config).encode()}
+    files: dict[str, Content] = {f"{spec.name}/config.pbtxt": pbtxt(config).encode()}
     return files | {f"{spec.name}/1/{name}": source.read_bytes() for name, source in sources.items()}
 
 
-def _leaf(spec_file: SpecFile, name: str, engine: Engine) -> ModelSpec:
+def _leaf(spec_file: SpecFile, name: str, engine: Engine, path: str) -> ModelSpec:
     batch = spec_file.spec.build.max_batch_size
     parameters = {
-        "gpt_model_path": str(engine.path),
+        "gpt_model_path": path,
         # keys and values of finished sequences that are kept for reuse
         "max_tokens_in_paged_kv_cache": str(min(batch * engine.max_seq_len, _MOST_CACHED_TOKENS)),
     }
     return ModelSpec(name, batch, LEAF_INPUTS, LEAF_OUTPUTS, parameters)
 
 
-def _frontend(spec_file: SpecFile, target: Engine, draft: Engine | None) -> ModelSpec:
+def frontend_model(spec_file: SpecFile, arm: Arm, values: FrontendValues) -> ModelSpec:
+    """The frontend of an arm, the same for every runtime."""
+    speculation = spec_file.spec.speculation
+    drafts = DRAFT_MODEL in ARM_ROLES[arm]
     parameters = {
         "tensorrt_llm_model_name": TARGET_MODEL,
-        "tensorrt_llm_draft_model_name": DRAFT_MODEL if draft else "",
-        "tokenizer_dir": str(target.path),
-        "num_draft_tokens": str(spec_file.spec.speculation.draft_length if draft else 0),
-        "max_draft_length": str(target.max_draft_len if draft else 0),
-        "end_ids": ",".join(str(token) for token in target.end_ids),
-        # the target engine has room for the draft tokens of the last round on top, which is no room for requests
-        "max_seq_len": str(target.max_seq_len - target.max_draft_len),
-        "vocab_size": str(target.vocab_size),
-        "draft_timeout_seconds": str(_DRAFT_TIMEOUT),
+        "tensorrt_llm_draft_model_name": DRAFT_MODEL if drafts else "",
+        "tokenizer_dir": values.tokenizer_dir,
+        "num_draft_tokens": str(speculation.draft_length if drafts else 0),
+        "max_draft_length": str(values.max_draft_length),
+        "end_ids": ",".join(str(token) for token in values.end_ids),
+        "max_seq_len": str(values.max_seq_len),
+        "vocab_size": str(values.vocab_size),
+        "draft_timeout_seconds": str(speculation.draft_timeout),
+        **_policy(speculation),
+        **_limits(spec_file.spec.serving),
+        **values.more,
     }
-    batch = spec_file.spec.build.max_batch_size
-    return ModelSpec(FRONTEND_MODEL, batch, FRONTEND_INPUTS, FRONTEND_OUTPUTS, parameters)
+    inputs = FRONTEND_INPUTS + (LOGITS_INPUTS if drafts and speculation.acceptance == "logits" else ())
+    return ModelSpec(FRONTEND_MODEL, values.max_batch_size, inputs, FRONTEND_OUTPUTS, parameters)
+
+
+def _policy(speculation: Speculation) -> dict[str, str]:
+    """Who chooses a round's draft length, and how drafts are accepted."""
+    parameters: dict[str, str] = {"draft_policy": speculation.policy, "acceptance": speculation.acceptance}
+    if speculation.policy == "schedule":
+        steps = (f"{bound}:{length}" for bound, length in speculation.schedule.items())
+        parameters["draft_schedule"] = ",".join(steps)
+    if speculation.policy == "adaptive":
+        parameters["min_draft_length"] = str(speculation.min_draft_length)
+        parameters["draft_off_below"] = str(speculation.off_below)
+    return parameters
+
+
+def _limits(serving: Serving) -> dict[str, str]:
+    """What a request may ask for; empty: no limit beside the engine's."""
+
+    def optional(value: float | None) -> str:
+        return "" if value is None else str(value)
+
+    return {
+        "max_prompt_bytes": str(serving.max_prompt_bytes),
+        "max_output_tokens": optional(serving.max_output_tokens),
+        "max_words": str(serving.max_words),
+        "request_timeout_seconds": optional(serving.request_timeout),
+    }

@@ -11,12 +11,12 @@ __all__ = ["frontend_files", "leaf_files"]
 
 _MODELS = Path(trtspec.triton_models.__file__).parent
 _SPECULATION = Path(trtspec.speculation.__file__).parent
-_HELPERS = ("frontend_inputs.py", "frontend_leaves.py", "frontend_outputs.py", "frontend_tokenizer.py")
 
 
 def frontend_files() -> dict[str, Path]:
     """Path inside the frontend's version folder → source file: model.py, its helpers and the speculation package."""
-    files = {"model.py": _MODELS / "frontend.py", **{name: _MODELS / name for name in _HELPERS}}
+    helpers = {path.name: path for path in sorted(_MODELS.glob("frontend_*.py"))}
+    files = {"model.py": _MODELS / "frontend.py", **helpers}
     return files | {f"speculation/{path.name}": path for path in sorted(_SPECULATION.glob("*.py"))}
 
 

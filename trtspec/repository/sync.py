@@ -13,12 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from trtspec.files import atomic_directory, json_text, read_json, write_bytes
+from trtspec.repository.placed import Content, Placed
 
-__all__ = ["Changes", "apply", "changes", "is_generated", "unified_diff"]
+__all__ = ["Changes", "apply", "changes", "generated_names", "is_generated", "unified_diff"]
 
 # Lists what was generated, so that a file that is no longer wanted can be told from one that somebody added.
 _MANIFEST = ".trtspec-files.json"
 _IGNORED = ("__pycache__",)
+_MOST_SHOWN = 16 << 20  # bytes of a file that a diff reads
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,7 @@ class Changes:
     """What differs between a folder and the wanted files; paths relative to the folder, sorted."""
 
     folder: Path
-    wanted: Mapping[str, bytes]
+    wanted: Mapping[str, Content]
     written: tuple[str, ...]  # new or different
     removed: tuple[str, ...]  # generated earlier, not wanted any more
     foreign: tuple[str, ...]  # never generated; left alone
@@ -42,14 +44,14 @@ class Changes:
         return bool(self.written or self.removed) or not _manifest_current(self.folder, self.wanted)
 
 
-def changes(folder: Path, wanted: Mapping[str, bytes]) -> Changes:
+def changes(folder: Path, wanted: Mapping[str, Content]) -> Changes:
     """Compare `folder` (which need not exist) with `wanted`, relative path → content."""
     present = set(_files(folder))
     ours = set(_manifest(folder))
     return Changes(
         folder=folder,
         wanted=wanted,
-        written=tuple(sorted(name for name, data in wanted.items() if _content(folder / name) != data)),
+        written=tuple(sorted(name for name, data in wanted.items() if not _is_current(folder / name, data))),
         removed=tuple(sorted((ours & present) - set(wanted))),
         foreign=tuple(sorted(present - ours - set(wanted))),
     )
@@ -62,13 +64,18 @@ def apply(change: Changes) -> None:
     with atomic_directory(change.folder) as fresh:
         _link_tree(change.folder, fresh, skip={*change.written, *change.removed, _MANIFEST})
         for name in change.written:
-            write_bytes(fresh / name, change.wanted[name])
+            _write(fresh / name, change.wanted[name])
         write_bytes(fresh / _MANIFEST, _manifest_bytes(change.wanted))
 
 
 def is_generated(folder: Path) -> bool:
     """True for a folder that `apply` made; False for one that somebody wrote by hand."""
     return (folder / _MANIFEST).is_file()
+
+
+def generated_names(folder: Path) -> list[str]:
+    """The files that `apply` made in a folder, as it listed them; empty for one that somebody wrote by hand."""
+    return _manifest(folder)
 
 
 def unified_diff(change: Changes) -> str:
@@ -78,7 +85,11 @@ def unified_diff(change: Changes) -> str:
     return "".join(parts)
 
 
-def _file_diff(folder: Path, name: str, new: bytes) -> str:
+def _file_diff(folder: Path, name: str, new: Content) -> str:
+    if isinstance(new, Placed):
+        return new.describe(name)
+    if _size(folder / name) > _MOST_SHOWN:
+        return f"a/{name} {'is removed' if not new else 'differs'}\n"
     old = _content(folder / name)
     before = f"a/{name}" if old is not None else "/dev/null"
     after = f"b/{name}" if new else "/dev/null"
@@ -87,6 +98,13 @@ def _file_diff(folder: Path, name: str, new: bytes) -> str:
     except UnicodeDecodeError:
         return f"{before} and {after} differ\n"
     return "".join(difflib.unified_diff(old_lines, new_lines, before, after))
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
 
 
 def _lines(data: bytes) -> list[str]:
@@ -99,6 +117,17 @@ def _files(folder: Path) -> Iterator[str]:
         ignored = any(part in _IGNORED for part in name.parts) or str(name) == _MANIFEST
         if not ignored and (path.is_file() or path.is_symlink()):
             yield name.as_posix()
+
+
+def _is_current(path: Path, data: Content) -> bool:
+    return data.is_at(path) if isinstance(data, Placed) else _content(path) == data
+
+
+def _write(path: Path, data: Content) -> None:
+    if isinstance(data, Placed):
+        data.put(path)
+    else:
+        write_bytes(path, data)
 
 
 def _content(path: Path) -> bytes | None:
@@ -121,12 +150,16 @@ def _inside(name: str) -> bool:
     return bool(parts) and not PurePosixPath(name).is_absolute() and ".." not in parts
 
 
-def _manifest_bytes(wanted: Mapping[str, bytes]) -> bytes:
-    hashes = {name: hashlib.sha256(wanted[name]).hexdigest() for name in sorted(wanted)}
+def _manifest_bytes(wanted: Mapping[str, Content]) -> bytes:
+    hashes = {name: _mark(wanted[name]) for name in sorted(wanted)}
     return json_text({"schema": 1, "files": hashes}).encode()
 
 
-def _manifest_current(folder: Path, wanted: Mapping[str, bytes]) -> bool:
+def _mark(data: Content) -> str:
+    return data.mark if isinstance(data, Placed) else hashlib.sha256(data).hexdigest()
+
+
+def _manifest_current(folder: Path, wanted: Mapping[str, Content]) -> bool:
     return _content(folder / _MANIFEST) == _manifest_bytes(wanted)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from trtspec.checkpoints import Support, architecture_support
 from trtspec.rules.facts import Facts, ModelRole, each_config
 from trtspec.rules.registry import Hit, rule
+from trtspec.toolchain.families import NOT_CONVERTIBLE
 
 __all__: list[str] = []
 
@@ -76,12 +77,6 @@ def _without_engines(facts: Facts) -> Iterator[Hit]:
         yield Hit(role, message, fix, {"architecture": name})
 
 
-_NOT_CONVERTIBLE = {
-    "Grok1ModelForCausalLM": "the converter for Grok reads xAI's JAX release",
-    "GPTForCausalLM": "that class is read from NeMo checkpoints",
-}
-
-
 @rule(
     "architecture-not-convertible",
     "CRASH",
@@ -94,8 +89,8 @@ _NOT_CONVERTIBLE = {
 )
 def _not_convertible(facts: Facts) -> Iterator[Hit]:
     for role, name in _of_support(facts, "supported"):
-        if facts.engines and name in _NOT_CONVERTIBLE:
-            message = f"{name}: {_NOT_CONVERTIBLE[name]}, not a Hugging Face folder"
+        if facts.engines and name in NOT_CONVERTIBLE:
+            message = f"{name}: {NOT_CONVERTIBLE[name]}"
             yield Hit(role, message, "choose another model, or set runtime: torch", {"architecture": name})
 
 
@@ -173,10 +168,10 @@ def _remote_code(facts: Facts) -> Iterator[Hit]:
         trusted = facts.source(role).trust_remote_code
         if known and not trusted:
             message = f"the folder carries Python code (auto_map); it is not run, {name} is built in"
-            yield Hit(role, message, None, {"trusted": False}, level="note")
+            yield Hit(role, message, None, {"trusted": False}, level="note", severity="INFO")
         elif trusted:
             message = f"Python code from the folder will run ({role}.trust_remote_code)"
-            yield Hit(role, message, "read it first", {"trusted": True}, level="warning")
+            yield Hit(role, message, "read it first", {"trusted": True}, level="warning", severity="SILENT")
         else:
             message = f"{name} is defined by Python code in the folder (auto_map), which trtspec does not run by itself"
             yield Hit(role, message, f"read the code, then set {role}.trust_remote_code: true", {"trusted": False})

@@ -6,20 +6,15 @@ from collections.abc import Iterator
 
 from trtspec.rules.facts import Facts, each_source
 from trtspec.rules.registry import Hit, rule
-from trtspec.rules.sizes import sequence_limit
+from trtspec.rules.sizes import decoder_buffer_bytes, sequence_limit
 from trtspec.units import bytes_text, count_text
 
-__all__ = ["decoder_buffer_bytes"]
+__all__: list[str] = []
 
 _BUILDER = "tensorrt_llm/builder.py of TensorRT-LLM 1.2"
 _CHECK = "the check of max_num_tokens in TensorRT-LLM 1.2"
 _LARGE_PASS = 16384
 _LARGE_BUFFERS = 1 << 30
-
-
-def decoder_buffer_bytes(batch: int, draft_length: int, vocabulary: int) -> int:
-    """Bytes of the two float32 probability buffers, batch × (draft + 1) × vocabulary each, of the external decoder."""
-    return 2 * batch * (draft_length + 1) * vocabulary * 4
 
 
 def _target_is_built(facts: Facts) -> bool:
@@ -46,8 +41,11 @@ def _buffers(facts: Facts) -> Iterator[Hit]:
     if size > _LARGE_BUFFERS:
         message = f"2 × {batch} sequences × ({length} + 1) tokens × {count_text(rows)} rows × 4 bytes = "
         message += f"{bytes_text(size)} of probability buffers"
-        wanted = max(facts.spec.loadtest.concurrency)
-        fix = f"set build.max_batch_size: {wanted}" if wanted < batch else "lower speculation.max_draft_length"
+        load, each = facts.spec.loadtest, size // batch
+        wanted = max(load.concurrency) if "concurrency" in load.model_fields_set else _LARGE_BUFFERS // each
+        fix = f"set build.max_batch_size: {wanted}, or what is really in flight: a sequence costs {bytes_text(each)}"
+        if not 0 < wanted < batch:
+            fix = "lower speculation.max_draft_length"
         yield Hit("target", message, fix, {"bytes": size, "batch": batch})
 
 
@@ -116,9 +114,10 @@ def _lifted(facts: Facts) -> Iterator[Hit]:
     "PERF",
     "note",
     title="Expected prompts are longer than one pass",
-    source="NVIDIA/TensorRT-LLM#2702, #6539: without chunked context such prompts are refused",
-    explanation="A prompt longer than max_num_tokens is split into chunks, which needs chunked context in the server; "
-    "without it the prompt limit is max_num_tokens.",
+    source="NVIDIA/TensorRT-LLM#2702, #6539: a 32k engine refuses prompts over 8192, its max_num_tokens",
+    explanation="A prompt longer than max_num_tokens is split into chunks, which needs chunked context in the server: "
+    "`trtspec repo` switches it on, the backend's own default is off. Without it such a prompt is refused, and a long "
+    "answer stops, since each round sends the whole sequence as prompt.",
     fix="build.max_num_tokens of at least the usual prompt, for one pass.",
     example="expectations: {prompt_tokens: 9000} with build: {max_num_tokens: 8192, max_seq_len: 32768}",
 )
@@ -129,7 +128,8 @@ def _chunks(facts: Facts) -> Iterator[Hit]:
         passes = -(-expected.prompt_tokens // tokens)
         message = f"prompts of {count_text(expected.prompt_tokens)} tokens take {passes} passes of max_num_tokens "
         message += f"{count_text(tokens)}; a server without chunked context refuses them"
-        yield Hit("spec", message, f"set build.max_num_tokens: {expected.prompt_tokens}", {"passes": passes})
+        data = {"passes": passes, "max_num_tokens": tokens}
+        yield Hit("spec", message, f"set build.max_num_tokens: {expected.prompt_tokens}", data)
 
 
 @rule(

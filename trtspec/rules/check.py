@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import Any
 
 from trtspec.errors import PairError
+from trtspec.hardware.catalogue import Gpu
 from trtspec.rules.facts import MODEL_ROLES, Facts, ModelRole, gather_facts
 from trtspec.rules.registry import LEVELS, Finding, Level, run_rules
 from trtspec.rules.sizes import model_parameters
@@ -46,6 +47,8 @@ class CheckResult:
         counts = Counter(finding.level for finding in self.findings)
         parts = [_count(counts[level], level) for level in LEVELS if counts[level]]
         found = ", ".join(parts) if parts else "nothing found"
+        if not self.ok and {finding.id for finding in self.of_level("error")} == {"weights-missing"}:
+            return f"the pair would fit, but weights are missing: {found}"
         return f"the pair {'fits' if self.ok else 'cannot be served'}: {found}"
 
     def to_json(self) -> dict[str, Any]:
@@ -106,18 +109,19 @@ def checkpoint_summary(facts: Facts, role: ModelRole) -> dict[str, Any]:
     }
 
 
-def check_pair(spec_file: SpecFile, *, weights: bool = True) -> CheckResult:
+def check_pair(spec_file: SpecFile, *, weights: bool = True, gpu: Gpu | None = None) -> CheckResult:
     """Read both checkpoints of a spec and run every rule about pairs; faults of the checkpoints become findings.
 
-    `weights=False`: weight files that are not there (yet) are no error.
+    `weights=False`: weight files that are not there (yet) are no error. `gpu` is this machine's, for a spec that names
+    none.
     """
-    facts = gather_facts(spec_file, weights=weights)
+    facts = gather_facts(spec_file, weights=weights, gpu=gpu)
     return CheckResult(facts, run_rules(facts))
 
 
-def require_pair(spec_file: SpecFile, *, weights: bool = True) -> CheckResult:
+def require_pair(spec_file: SpecFile, *, weights: bool = True, gpu: Gpu | None = None) -> CheckResult:
     """`check_pair`, but PairError with all errors when the pair cannot be served."""
-    result = check_pair(spec_file, weights=weights)
+    result = check_pair(spec_file, weights=weights, gpu=gpu)
     errors = result.of_level("error")
     if errors:
         lines = "".join(f"\n  {finding.role}: {finding.message}" for finding in errors)

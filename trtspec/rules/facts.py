@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from trtspec.checkpoints import ModelConfig, Pairing, Survey, TokenizerFacts, pair_facts, survey_checkpoint
+from trtspec.checkpoints import ModelConfig, Pairing, Side, Survey, TokenizerFacts, pair_facts, survey_checkpoint
+from trtspec.checkpoints.architectures import TENSORRT_LLM
 from trtspec.checkpoints.reading import read_document
 from trtspec.checkpoints.weights import Weights
 from trtspec.errors import TrtspecError
@@ -15,16 +16,19 @@ from trtspec.hardware.catalogue import Gpu, find_gpu
 from trtspec.spec import Spec, SpecFile
 from trtspec.spec.model import ModelSource
 from trtspec.toolchain.detect import Toolchain, resolve_toolchain
+from trtspec.toolchain.families import Family, converter_family
 
 __all__ = [
     "MODEL_ROLES",
     "OTHER",
     "Facts",
     "ModelRole",
+    "each_built",
     "each_config",
     "each_source",
     "each_tokenizer",
     "each_weights",
+    "family_of",
     "gather_facts",
 ]
 
@@ -68,6 +72,10 @@ class Facts:
         """The spec's section of a role."""
         return self.spec.target if role == "target" else self.spec.draft
 
+    def side(self, role: ModelRole) -> Side:
+        """What a role's model knows of tokens."""
+        return self.pair.target if role == "target" else self.pair.draft
+
     def is_built(self, role: ModelRole) -> bool:
         """True when the role's engine is built from a checkpoint, False when an engine is given."""
         return self.source(role).engine is None
@@ -78,6 +86,20 @@ def each_source(facts: Facts) -> Iterator[tuple[ModelRole, ModelSource]]:
     for role in MODEL_ROLES:
         if facts.engines and facts.is_built(role):
             yield role, facts.source(role)
+
+
+def each_built(facts: Facts) -> Iterator[tuple[ModelRole, ModelSource, ModelConfig]]:
+    """Those of `each_source` whose config.json could be read, with it."""
+    for role, source in each_source(facts):
+        config = facts.surveys[role].config
+        if config is not None:
+            yield role, source, config
+
+
+def family_of(config: ModelConfig) -> Family | None:
+    """The converter for a model's class; None when no engine can be made of it."""
+    architecture = config.architecture or ""
+    return converter_family(architecture, TENSORRT_LLM.get(architecture))
 
 
 def each_config(facts: Facts) -> Iterator[tuple[ModelRole, ModelConfig]]:
@@ -104,18 +126,21 @@ def each_tokenizer(facts: Facts) -> Iterator[tuple[ModelRole, TokenizerFacts]]:
             yield role, tokenizer
 
 
-def gather_facts(spec_file: SpecFile, *, weights: bool = True) -> Facts:
-    """Read both checkpoints of a spec; unreadable parts become failures in the surveys, not exceptions."""
+def gather_facts(spec_file: SpecFile, *, weights: bool = True, gpu: Gpu | None = None) -> Facts:
+    """Read both checkpoints of a spec; unreadable parts become failures in the surveys, not exceptions.
+
+    `gpu` counts where the spec names none.
+    """
     surveys: dict[ModelRole, Survey] = {role: _survey(spec_file, role) for role in MODEL_ROLES}
     toolchain, toolchain_error = _toolchain(spec_file.spec)
-    gpu, gpu_error = _gpu(spec_file.spec)
+    named, gpu_error = _gpu(spec_file.spec)
     return Facts(
         spec=spec_file.spec,
         surveys=surveys,
         pair=pair_facts(surveys["target"], surveys["draft"]),
         toolchain=toolchain,
         toolchain_error=toolchain_error,
-        gpu=gpu,
+        gpu=named if spec_file.spec.hardware is not None else gpu,
         gpu_error=gpu_error,
         missing_paths={key: path for key, path in _named_paths(spec_file) if not path.exists()},
         adapters={role: base for role, survey in surveys.items() if (base := _adapter(survey)) is not None},

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from trtspec.rules.facts import Facts, each_source
+from trtspec.rules.facts import Facts, each_built, each_source
 from trtspec.rules.precision import weight_algo
 from trtspec.rules.registry import Hit, rule
-from trtspec.toolchain.flags import GONE, build_flags
+from trtspec.toolchain.flags import GONE, NEVER_ON, OWN, build_flags
 from trtspec.toolchain.flags.model import FlagTable
 
 __all__: list[str] = []
@@ -37,29 +37,6 @@ def _drop(name: str) -> str:
     return f"remove {name} from build.extra_flags"
 
 
-# flag → where trtspec takes its value from
-_OWN = {
-    "checkpoint_dir": "the pipeline",
-    "model_config": "the pipeline",
-    "build_config": "the spec (it would replace every size and the speculative mode)",
-    "output_dir": "the pipeline",
-    "max_batch_size": "build.max_batch_size",
-    "max_seq_len": "build.max_seq_len",
-    "max_decoder_seq_len": "build.max_seq_len",
-    "max_num_tokens": "build.max_num_tokens",
-    "max_input_len": "build.max_input_len",
-    "tokens_per_block": "build.tokens_per_block",
-    "logits_dtype": "build.logits_dtype",
-    "speculative_decoding_mode": "the role",
-    "max_draft_len": "speculation.max_draft_length",
-    "workers": "the pipeline (one for each rank)",
-    "output_timing_cache": "the pipeline (each build has its own)",
-    "log_level": "the pipeline (it reads the log)",
-    "use_fp8_context_fmha": "kv_cache_dtype of each model",
-    "dry_run": "trtspec build --dry-run",
-}
-
-
 @rule(
     "flag-owned",
     "CRASH",
@@ -73,16 +50,15 @@ _OWN = {
 )
 def _owned(facts: Facts) -> Iterator[Hit]:
     for name, value in _flags(facts).items():
-        owner = _OWN.get(name) or ("the pipeline, as speculation needs it" if _harmless(name, value) else None)
-        if owner is not None:
-            message = f"build.extra_flags.{name} is set by {owner}"
-            fix = f"set {owner} instead" if owner.startswith(("build.", "spec")) else _drop(name)
-            yield Hit("spec", message, fix, {"flag": name})
+        if name in OWN and not _harms(name, value):  # what harms is named by a rule of its own
+            owner = OWN[name]
+            fix = f"{owner} instead" if owner.startswith("write ") else _drop(name)
+            yield Hit("spec", f"build.extra_flags.{name} is set by trtspec: {owner}", fix, {"flag": name})
 
 
-def _harmless(name: str, value: str) -> bool:
-    """True for a flag that trtspec sets for speculation, given with the value that it has anyway."""
-    return (name in _REUSE and value not in _REUSE[name].split()) or (name == "max_beam_width" and value == "1")
+def _harms(name: str, value: str) -> bool:
+    """True for a flag that trtspec sets for speculation, given with a value that takes its ground away."""
+    return value in _REUSE.get(name, "").split() or (name == "max_beam_width" and value != "1")
 
 
 @rule(
@@ -99,7 +75,7 @@ def _harmless(name: str, value: str) -> bool:
 def _gone(facts: Facts) -> Iterator[Hit]:
     flags = _flags(facts)
     for name in flags:
-        if name in GONE and name not in _OWN:
+        if name in GONE:
             yield Hit("spec", f"build.extra_flags.{name} {GONE[name]}", _gone_fix(facts, name, flags), {"flag": name})
 
 
@@ -124,7 +100,7 @@ def _gone_fix(facts: Facts, name: str, flags: Mapping[str, str]) -> str:
 def _unknown(facts: Facts) -> Iterator[Hit]:
     table = _table(facts)
     for name in _flags(facts) if table is not None else ():
-        if table is None or name in _OWN or name in GONE or table.find(name) is not None:
+        if table is None or name in OWN or name in GONE or table.find(name) is not None:
             continue
         near = table.nearest(name)
         version = facts.toolchain.version if facts.toolchain else ""
@@ -148,7 +124,7 @@ def _value(facts: Facts) -> Iterator[Hit]:
         return
     for given, value in facts.spec.build.extra_flags.items():
         name = given.lstrip("-")
-        flag = None if name in _OWN or name in GONE or name in _REUSE else table.find(name)
+        flag = None if name in OWN or name in GONE else table.find(name)
         problem = flag.problem(value) if flag is not None else None
         if problem is not None:
             yield Hit("spec", f"build.extra_flags.{name}: {problem}", "write a value it takes", {"flag": name})
@@ -196,7 +172,7 @@ def _context_logits(facts: Facts) -> Iterator[Hit]:
     for name in ("gather_context_logits", "gather_all_token_logits"):
         if flags.get(name) in _ON:
             length = facts.spec.speculation.engine_draft_length
-            yield Hit("target", f"{name} is refused with max_draft_len {length}", _drop(name), {"flag": name})
+            yield Hit("target", f"{name}: {NEVER_ON[name]} ({length})", _drop(name), {"flag": name})
 
 
 @rule(
@@ -211,7 +187,7 @@ def _context_logits(facts: Facts) -> Iterator[Hit]:
 )
 def _streaming(facts: Facts) -> Iterator[Hit]:
     if _flags(facts).get("streamingllm") in _ON:
-        yield Hit("spec", "streamingllm: enable aborts trtllm-build", _drop("streamingllm"))
+        yield Hit("spec", f"streamingllm: {NEVER_ON['streamingllm']}", _drop("streamingllm"))
 
 
 @rule(
@@ -261,9 +237,8 @@ def _beams(facts: Facts) -> Iterator[Hit]:
 def _reduce_scatter(facts: Facts) -> Iterator[Hit]:
     if _flags(facts).get("pp_reduce_scatter") not in _ON:
         return
-    for role, _ in each_source(facts):
-        config = facts.surveys[role].config
-        if config is not None and config.architecture not in (None, "MixtralForCausalLM"):
+    for role, _, config in each_built(facts):
+        if config.architecture not in (None, "MixtralForCausalLM"):
             message = f"pp_reduce_scatter: enable stops the build of {config.architecture}"
             yield Hit(role, message, _drop("pp_reduce_scatter"))
 
@@ -349,5 +324,5 @@ def _lora(facts: Facts) -> Iterator[Hit]:
 )
 def _deprecated(facts: Facts) -> Iterator[Hit]:
     if _flags(facts).get("gather_generation_logits") in _ON:
-        message = "gather_generation_logits is deprecated at build time: the executor decides"
+        message = f"gather_generation_logits: {NEVER_ON['gather_generation_logits']}"
         yield Hit("spec", message, _drop("gather_generation_logits"))

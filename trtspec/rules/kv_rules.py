@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trtspec.rules.facts import Facts, each_source
-from trtspec.rules.precision import FP8_FAMILY, kv_algo, weight_algo
+from trtspec.rules.precision import kv_algo, weight_algo
 from trtspec.rules.registry import Hit, rule
+from trtspec.toolchain.flags import FP8_FAMILY
 
 __all__: list[str] = []
 

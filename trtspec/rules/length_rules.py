@@ -30,7 +30,14 @@ def _shorter(facts: Facts) -> Iterator[Hit]:
     message = f"the target takes {count_text(target)} tokens, the draft {count_text(draft)}"
     data = {"target": target, "draft": draft}
     if wanted is not None and wanted <= draft:
-        yield Hit("pair", f"{message}; build.max_seq_len {count_text(wanted)} fits both", None, data, level="note")
+        yield Hit(
+            "pair",
+            f"{message}; build.max_seq_len {count_text(wanted)} fits both",
+            None,
+            data,
+            level="note",
+            severity="INFO",
+        )
     else:
         yield Hit("pair", f"{message}: the pair is limited to {count_text(draft)}", "choose a longer draft", data)
 

@@ -140,6 +140,37 @@ def _rope_ignored(facts: Facts) -> Iterator[Hit]:
 
 
 @rule(
+    "sizes-contradict",
+    "CRASH",
+    "error",
+    title="Sizes in config.json contradict each other",
+    source="transformers' and TensorRT-LLM's attention: heads share the hidden size where no head_dim is given, "
+    "and each KV head serves equally many query heads; a token is sent to experts that are there",
+    explanation="No loader can build such a model: the shapes of its weights would not fit together.",
+    fix="Copy config.json from the model's original checkpoint.",
+    example='{"hidden_size": 4096, "num_attention_heads": 33}',
+)
+def _contradicting(facts: Facts) -> Iterator[Hit]:
+    for role, config in each_config(facts):
+        fix = f"copy {facts.surveys[role].folder / 'config.json'} from the model's original checkpoint"
+        for message, data in _contradictions(config):
+            yield Hit(role, message, fix, data)
+
+
+def _contradictions(config: ModelConfig) -> Iterator[tuple[str, dict[str, object]]]:
+    hidden, heads = config.hidden, config.heads
+    if hidden and heads and hidden % heads and config.head_dim in (None, hidden // heads):
+        yield f"hidden size {hidden} cannot be shared by {heads} heads", {"hidden_size": hidden, "heads": heads}
+    layers = config.layer_kv_heads or (config.kv_heads or 0,)
+    for kv_heads in sorted({count for count in layers if heads and count and heads % count}):
+        message = f"{heads} heads cannot be shared by {kv_heads} KV heads"
+        yield message, {"heads": heads, "kv_heads": kv_heads}
+    experts, used = config.experts, config.experts_per_token
+    if experts and used and used > experts:
+        yield f"a token is sent to {used} of {experts} experts", {"experts": experts, "experts_per_token": used}
+
+
+@rule(
     "config-incomplete",
     "INFO",
     "note",

@@ -5,40 +5,31 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trtspec.checkpoints import ModelConfig
-from trtspec.checkpoints.architectures import TENSORRT_LLM
-from trtspec.checkpoints.parallel import Misfit, group_of, largest_tp, pp_misfit, tp_misfits
-from trtspec.rules.facts import Facts, ModelRole, each_source
+from trtspec.checkpoints.parallel import Misfit, group_of, nearest_tps, pp_misfit, tp_misfits
+from trtspec.rules.facts import Facts, ModelRole, each_built, each_source, family_of
 from trtspec.rules.registry import Hit, rule
 from trtspec.rules.sizes import model_parameters
 from trtspec.spec.model import ModelSource
 from trtspec.units import count_text
 
-__all__ = ["NO_PIPELINE"]
+__all__: list[str] = []
 
 _SPLIT = "NVIDIA/TensorRT-LLM#98, #374, #301; vllm-project/vllm#31474"
 _EACH_PART = "Each rank must get a whole number of heads and columns; the converter stops after it has read the model."
 _LARGEST = "The largest number of ranks that divides, as the finding names it."
 
 
-def _split(facts: Facts) -> Iterator[tuple[ModelRole, ModelSource, ModelConfig]]:
-    """The roles that are built and whose config.json could be read."""
-    for role, source in each_source(facts):
-        config = facts.surveys[role].config
-        if config is not None:
-            yield role, source, config
-
-
 def _hit(role: ModelRole, config: ModelConfig, source: ModelSource, misfit: Misfit) -> Hit:
-    fits = largest_tp(config, source.tp, group_of(config, source.quantization))
-    fix = f"set {role}.tp: {fits}" if fits else f"set {role}.quantization to one without groups, e.g. fp8"
-    return Hit(
-        role, f"{role}.tp is {source.tp}: {misfit}", fix, {"tp": source.tp, "size": misfit.size, "largest": fits}
-    )
+    near = nearest_tps(config, source.tp, group_of(config, source.quantization))
+    fits = f"set {role}.tp: {' or '.join(map(str, near))}"
+    fix = fits if near else f"set {role}.quantization to one without groups, e.g. fp8"
+    data = {"tp": source.tp, "size": misfit.size, "fitting": list(near)}
+    return Hit(role, f"{role}.tp is {source.tp}: {misfit}", fix, data)
 
 
 def _misfits(facts: Facts, words: str) -> Iterator[Hit]:
     """Findings for sizes whose name contains `words`, quantization groups aside."""
-    for role, source, config in _split(facts):
+    for role, source, config in each_built(facts):
         for misfit in tp_misfits(config, source.tp):
             if words in misfit.what:
                 yield _hit(role, config, source, misfit)
@@ -112,7 +103,7 @@ def _vocabulary(facts: Facts) -> Iterator[Hit]:
     example="draft Qwen2.5-0.5B (hidden size 896) with quantization: int4_awq and tp: 2",
 )
 def _groups(facts: Facts) -> Iterator[Hit]:
-    for role, source, config in _split(facts):
+    for role, source, config in each_built(facts):
         group = group_of(config, source.quantization)
         plain = tp_misfits(config, source.tp)
         for misfit in tp_misfits(config, source.tp, group):
@@ -132,7 +123,7 @@ def _groups(facts: Facts) -> Iterator[Hit]:
     example="target: {checkpoint: ./Qwen2.5-7B, tp: 8}: 4 KV heads",
 )
 def _copied(facts: Facts) -> Iterator[Hit]:
-    for role, source, config in _split(facts):
+    for role, source, config in each_built(facts):
         heads = config.kv_heads
         divides = config.heads is not None and config.heads % source.tp == 0
         if heads and divides and source.tp > heads > 1 and source.tp % heads == 0:
@@ -152,17 +143,10 @@ def _copied(facts: Facts) -> Iterator[Hit]:
     example="a draft of 4 layers with pp: 8",
 )
 def _pp(facts: Facts) -> Iterator[Hit]:
-    for role, source, config in _split(facts):
+    for role, source, config in each_built(facts):
         why = pp_misfit(config, source.pp)
         if why is not None:
             yield Hit(role, why, f"set {role}.pp: 1", {"pp": source.pp, "layers": config.layers})
-
-
-# TensorRT-LLM classes whose converter has no pipeline ranks (examples/models/*/convert_checkpoint.py)
-NO_PIPELINE = (
-    "GemmaForCausalLM", "PhiForCausalLM", "Phi3ForCausalLM", "ChatGLMForCausalLM", "GPTNeoXForCausalLM",
-    "OPTForCausalLM", "BloomForCausalLM",
-)  # fmt: skip
 
 
 @rule(
@@ -176,8 +160,9 @@ NO_PIPELINE = (
     example="target: {checkpoint: ./gemma-2-27b-it, pp: 2}",
 )
 def _no_pipeline(facts: Facts) -> Iterator[Hit]:
-    for role, source, config in _split(facts):
-        if source.pp > 1 and TENSORRT_LLM.get(config.architecture or "") in NO_PIPELINE:
+    for role, source, config in each_built(facts):
+        family = family_of(config)
+        if source.pp > 1 and family is not None and not family.pipeline:
             message = f"the converter for {config.architecture} has no pipeline ranks, {role}.pp is {source.pp}"
             yield Hit(role, message, f"set {role}.pp: 1 and {role}.tp: {source.world_size}", {"pp": source.pp})
 

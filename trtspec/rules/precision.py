@@ -3,28 +3,16 @@
 from __future__ import annotations
 
 from trtspec.rules.facts import Facts, ModelRole
+from trtspec.toolchain.flags import FORMATS
 
-__all__ = ["ALGOS", "FP8_FAMILY", "computation_dtype", "kv_algo", "weight_algo"]
-
-# quantization in the spec → QuantAlgo (examples/quantization/quantize.py and modeling_utils of TensorRT-LLM 1.2)
-ALGOS: dict[str, str] = {
-    "fp8": "FP8",
-    "nvfp4": "NVFP4",
-    "int4_awq": "W4A16_AWQ",
-    "w4a8_awq": "W4A8_AWQ",
-    "int8_sq": "W8A8_SQ_PER_CHANNEL",
-    "int8_wo": "W8A16",
-    "int4_wo": "W4A16",
-}
-# weights with which an FP8 KV cache keeps paged context attention (tensorrt_llm/builder.py)
-FP8_FAMILY = ("FP8", "W4A8_AWQ", "NVFP4")
+__all__ = ["computation_dtype", "kv_algo", "weight_algo"]
 
 
 def weight_algo(facts: Facts, role: ModelRole) -> str | None:
     """The QuantAlgo of a role's weights: asked for, else the checkpoint's own; None for plain weights or unknown."""
     asked = facts.source(role).quantization
     if asked != "none":
-        return ALGOS[asked]
+        return FORMATS[asked]
     config = facts.surveys[role].config
     return config.quant.algo if config is not None and config.quant is not None else None
 

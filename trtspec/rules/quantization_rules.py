@@ -4,23 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trtspec.checkpoints.architectures import TENSORRT_LLM
-from trtspec.checkpoints.quantization import QuantizationFacts
-from trtspec.rules.facts import Facts, each_config, each_source
+from trtspec.rules.facts import MODEL_ROLES, Facts, each_built, each_config, each_source, family_of
 from trtspec.rules.precision import weight_algo
 from trtspec.rules.registry import Hit, rule
+from trtspec.toolchain.families import WEIGHT_ONLY
 
-__all__ = ["READABLE"]
+__all__: list[str] = []
 
 _BUILDER = "tensorrt_llm/builder.py of TensorRT-LLM 1.2"
 _MATRIX = "TensorRT-LLM's support matrix; Model-Optimizer's support matrix (FP8, W4A8: Ada and later; NVFP4: Blackwell)"
-# method of a checkpoint → TensorRT-LLM classes whose converter reads it (examples/models/core/*/convert_checkpoint.py)
-READABLE: dict[str, tuple[str, ...]] = {
-    "awq": ("LLaMAForCausalLM", "QWenForCausalLM"),
-    "gptq": ("LLaMAForCausalLM", "QWenForCausalLM"),
-    "fbgemm_fp8": ("LLaMAForCausalLM",),
-    "modelopt": ("LLaMAForCausalLM", "GPTForCausalLM"),
-}
 # QuantAlgo → first compute capability with the arithmetic for it
 _NEEDS_SM = {
     "FP8": 89,
@@ -74,9 +66,8 @@ def _quantized(facts: Facts) -> Iterator[Hit]:
     example="target: {checkpoint: ./Llama-3.1-70B-Instruct-AWQ-INT4, quantization: fp8}",
 )
 def _twice(facts: Facts) -> Iterator[Hit]:
-    for role, source in each_source(facts):
-        config = facts.surveys[role].config
-        if source.quantization == "none" or config is None or config.quant is None:
+    for role, source, config in each_built(facts):
+        if source.quantization == "none" or config.quant is None:
             continue
         has = config.quant.algo or config.quant.method
         message = f"{role}.quantization is {source.quantization}, but the weights are quantized already ({has}, "
@@ -98,46 +89,14 @@ def _twice(facts: Facts) -> Iterator[Hit]:
     example='{"quantization_config": {"quant_method": "compressed-tensors", …}}',
 )
 def _unsupported(facts: Facts) -> Iterator[Hit]:
-    for role, source in each_source(facts):
-        config = facts.surveys[role].config
-        if config is None or config.quant is None or source.quantization != "none":
+    for role, source, config in each_built(facts):
+        family, quant = family_of(config), config.quant
+        if family is None or quant is None or source.quantization != "none":
             continue
-        builder = TENSORRT_LLM.get(config.architecture or "")
-        why = _unreadable(config.quant, builder) if builder is not None else None
+        why = family.unreadable(quant.method, quant.algo, quant.bits)
         if why is not None:
             fix = f"give the unquantized checkpoint and set {role}.quantization, e.g. fp8"
-            yield Hit(role, why, fix, {"method": config.quant.method, "algo": config.quant.algo})
-
-
-# (method, TensorRT-LLM class) → what the converter reads of that method; others as below
-_ALGOS = {
-    ("modelopt", "LLaMAForCausalLM"): ("FP8", "NVFP4"),
-    ("modelopt", "GPTForCausalLM"): ("FP8",),
-    ("gptq", "QWenForCausalLM"): ("W4A16_GPTQ", "W8A16_GPTQ"),
-    ("gptq", "LLaMAForCausalLM"): ("W4A16_GPTQ",),
-}
-
-
-def _unreadable(quant: QuantizationFacts, builder: str) -> str | None:
-    """Why the converter of a TensorRT-LLM class does not read a quantized checkpoint; None when it does."""
-    method, has = quant.method.lower(), quant.algo or f"{quant.bits or 'unknown'} bits"
-    if builder not in READABLE.get(method, ()):
-        read = ", ".join(name for name, classes in READABLE.items() if builder in classes) or "plain weights only"
-        return (
-            f"the weights are quantized by {quant.method} ({has}); the converter of {builder} for engines reads {read}"
-        )
-    algos = _ALGOS.get((method, builder), (quant.algo,))
-    if quant.algo is None or quant.algo not in algos:
-        read = " and ".join(str(name) for name in algos if name) or "4 bits"
-        return f"the weights are quantized by {quant.method} to {has}; the converter of {builder} reads {read}"
-    return None
-
-
-# TensorRT-LLM classes that examples/quantization/quantize.py does not know, and those without weight-only conversion
-NO_QUANTIZER = (
-    "CohereForCausalLM", "GPTNeoXForCausalLM", "OPTForCausalLM", "DbrxForCausalLM", "DeepseekV2ForCausalLM",
-)  # fmt: skip
-NO_WEIGHT_ONLY = ("DeciLMForCausalLM", "DeepseekForCausalLM", "DeepseekV2ForCausalLM")
+            yield Hit(role, f"the weights are {why}", fix, {"method": quant.method, "algo": quant.algo})
 
 
 @rule(
@@ -151,16 +110,14 @@ NO_WEIGHT_ONLY = ("DeciLMForCausalLM", "DeepseekForCausalLM", "DeepseekV2ForCaus
     example="target: {checkpoint: ./DeepSeek-V2, quantization: fp8}",
 )
 def _not_for_family(facts: Facts) -> Iterator[Hit]:
-    for role, source in each_source(facts):
-        config = facts.surveys[role].config
-        builder = TENSORRT_LLM.get((config.architecture if config else None) or "")
-        if builder is None or source.quantization == "none":
+    for role, source, config in each_built(facts):
+        family = family_of(config)
+        if family is None or family.quantizes(source.quantization):
             continue
-        weight_only = source.quantization in ("int8_wo", "int4_wo")
-        if builder in NO_QUANTIZER and (builder in NO_WEIGHT_ONLY or not weight_only):
-            lacks = "its converter has no weight-only flags and " if weight_only else ""
-            message = f"{builder} cannot be built with {source.quantization}: {lacks}quantize.py does not know it"
-            yield Hit(role, message, f"set {role}.quantization: none", {"quantization": source.quantization})
+        lacks = "its converter has no weight-only flags and " if source.quantization in WEIGHT_ONLY else ""
+        message = f"{config.architecture} cannot be built with {source.quantization}: {lacks}quantize.py does not know "
+        message += f"the family ({family.name})"
+        yield Hit(role, message, f"set {role}.quantization: none", {"quantization": source.quantization})
 
 
 @rule(
@@ -175,33 +132,29 @@ def _not_for_family(facts: Facts) -> Iterator[Hit]:
     example='{"quantization_config": {"quant_method": "gptq", "bits": 4, "desc_act": true}}',
 )
 def _act_order(facts: Facts) -> Iterator[Hit]:
-    for role, _ in each_source(facts):
-        config = facts.surveys[role].config
-        if config is not None and config.quant is not None and config.quant.desc_act:
+    for role, _, config in each_built(facts):
+        if config.quant is not None and config.quant.desc_act:
             fix = "take a checkpoint made with desc_act: false, an AWQ one, or the unquantized one"
             yield Hit(role, f"GPTQ weights with desc_act: true ({config.quant.source}) are refused", fix)
 
 
 @rule(
-    "fp8-scales-missing",
+    "quantization-contradicted",
     "SILENT",
     "error",
-    title="FP8 weights without their scales",
-    source="NVIDIA/TensorRT-LLM#2080, #9298; safetensors headers",
-    explanation="An FP8 number is a share of its scale. Without scale tensors the weights are read as they stand: "
-    "nonsense, or a missing-tensor error after a long load.",
-    fix="Fetch the checkpoint again, or quantize the unquantized one.",
-    example="F8_E4M3 weights and no …weight_scale tensor in the headers",
+    title="The weights are not quantized as the configuration says",
+    source="NVIDIA/TensorRT-LLM#2080, #9298; safetensors headers: names, types and shapes of packed weights and scales",
+    explanation="A packed weight means nothing without its scale, its group size and its layout, and an FP8 number is "
+    "a share of its scale. A loader that goes by the wrong ones reads nonsense, or misses a tensor after a long load.",
+    fix="Fetch configuration and weights again, of one save; or quantize the unquantized checkpoint.",
+    example='{"quantization_config": {"quant_method": "awq", "bits": 4, "group_size": 64}} over groups of 128',
 )
-def _scales(facts: Facts) -> Iterator[Hit]:
-    for role, _ in each_config(facts):
-        weights = facts.surveys[role].weights
-        if weights is None:
-            continue
-        packed = [tensor.name for tensor in weights.tensors if tensor.dtype.startswith("F8_E")]
-        if packed and not any("scale" in tensor.name for tensor in weights.tensors):
-            message = f"{len(packed)} tensors are FP8 (e.g. {packed[0]}), none holds their scales"
-            yield Hit(role, message, "fetch the checkpoint again", {"fp8_tensors": len(packed)})
+def _contradicted(facts: Facts) -> Iterator[Hit]:
+    for role in MODEL_ROLES:
+        found = facts.surveys[role].quantization
+        for sentence in found.contradictions if found is not None else ():
+            fix = "fetch configuration and weights again, of one save"
+            yield Hit(role, sentence, fix, {"kinds": dict(found.kinds) if found else {}})
 
 
 @rule(

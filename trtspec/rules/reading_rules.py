@@ -184,11 +184,31 @@ def _extra_files(facts: Facts) -> Iterator[Hit]:
 )
 def _unindexed(facts: Facts) -> Iterator[Hit]:
     for role, weights in each_weights(facts):
-        if weights.unindexed:
-            count = len(weights.unindexed)
-            message = f"{count} tensors in the shards are not in the index: {_listed(weights.unindexed)}"
+        count = len(weights.unindexed) - len(weights.duplicates)
+        if count:
+            left = [name for name in weights.unindexed if name.rpartition(" (")[0] not in weights.duplicates]
+            message = f"{count} tensors in the shards are not in the index: {_listed(left)}"
             fix = "fetch index and shards again; they come from different saves"
-            yield Hit(role, message, fix, {"tensors": list(weights.unindexed)})
+            yield Hit(role, message, fix, {"tensors": left})
+
+
+@rule(
+    "tensor-in-two-shards",
+    "SILENT",
+    "warning",
+    title="A tensor lies in two shards",
+    source="the index names one of them; huggingface/transformers loads shard by shard, so the last one read stays",
+    explanation="The shards come from different saves, or one was merged by hand. trtspec goes by the index; a loader "
+    "that goes by the shards computes with the other copy where the two differ.",
+    fix="Fetch index and shards again.",
+    example="lm_head.weight in model-00001-of-00002.safetensors and in model-00002-of-00002.safetensors",
+)
+def _twice(facts: Facts) -> Iterator[Hit]:
+    for role, weights in each_weights(facts):
+        if weights.duplicates:
+            message = f"{len(weights.duplicates)} tensors lie in more than one shard: {_listed(weights.duplicates)}"
+            fix = "fetch index and shards again; they come from different saves"
+            yield Hit(role, message, fix, {"tensors": list(weights.duplicates)})
 
 
 @rule(
@@ -222,8 +242,9 @@ def _stated(facts: Facts) -> Iterator[Hit]:
 )
 def _mixed(facts: Facts) -> Iterator[Hit]:
     for role, weights in each_weights(facts):
-        if weights.format == "gguf":
-            continue
+        quantization = facts.surveys[role].quantization
+        if weights.format == "gguf" or (quantization is not None and quantization.kinds):
+            continue  # scales and what is left unquantized are of types of their own
         floats = {name: size for name, size in weights.bytes_by_dtype.items() if name in ("F16", "BF16", "F32", "F64")}
         if len(floats) > 1:
             parts = ", ".join(f"{name} {bytes_text(size)}" for name, size in floats.items())

@@ -31,7 +31,7 @@ __all__ = [
 Severity = Literal["CRASH", "OOM", "SILENT", "PERF", "INFO"]
 Level = Literal["error", "warning", "note"]
 Subject = Literal["pair", "plan", "engine", "repository"]
-Role = Literal["baseline", "target", "draft", "pair", "spec"]
+Role = Literal["baseline", "target", "draft", "pair", "spec", "repository"]
 LEVELS: tuple[Level, ...] = ("error", "warning", "note")
 SUBJECTS: tuple[Subject, ...] = ("pair", "plan", "engine", "repository")
 # severity → what happens when the rule is ignored
@@ -48,7 +48,8 @@ SEVERITIES: dict[Severity, str] = {
 class Hit:
     """One thing that a rule found: whose it is, what with its numbers, the way out, and the numbers as data.
 
-    `level` overrides the rule's own where one rule grades what it finds.
+    `level` and `severity` override the rule's own where one rule grades what it finds: the same difference may stop a
+    build in one spec and be worth a note in another.
     """
 
     role: Role
@@ -56,6 +57,7 @@ class Hit:
     fix: str | None = None
     data: Mapping[str, Any] = field(default_factory=dict)
     level: Level | None = None
+    severity: Severity | None = None
 
 
 Condition = Callable[[Any], Iterable[Hit]]
@@ -152,4 +154,5 @@ def run_rules(facts: Any, rules: Iterable[Rule] | None = None) -> tuple[Finding,
 
 
 def _finding(item: Rule, hit: Hit) -> Finding:
-    return Finding(item.id, hit.level or item.level, item.severity, hit.role, hit.message, hit.fix, hit.data)
+    level, severity = hit.level or item.level, hit.severity or item.severity
+    return Finding(item.id, level, severity, hit.role, hit.message, hit.fix, hit.data)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from trtspec.checkpoints.parameters import parameter_count
 from trtspec.rules.facts import Facts, ModelRole
+from trtspec.toolchain.sizes import DERIVED_LENGTH
 
-__all__ = ["model_parameters", "sequence_limit", "size_ratio"]
-
-_DERIVED_MOST = 8192  # a derived max_seq_len is not longer
+__all__ = ["decoder_buffer_bytes", "model_parameters", "sequence_limit", "size_ratio"]
 
 
 def model_parameters(facts: Facts, role: ModelRole) -> int | None:
@@ -29,4 +28,12 @@ def sequence_limit(facts: Facts) -> int | None:
     """Prompt + output tokens of a request: the spec's max_seq_len, else what will be derived; None: not known."""
     given = facts.spec.build.max_seq_len
     usable = facts.pair.usable_length
-    return given if given is not None else min(_DERIVED_MOST, usable) if usable is not None else None
+    return given if given is not None else min(DERIVED_LENGTH, usable) if usable is not None else None
+
+
+def decoder_buffer_bytes(batch: int, draft_length: int, vocabulary: int, beams: int = 1) -> int:
+    """Bytes of the two float32 probability buffers of draft_tokens_external, for draft and target.
+
+    Each is batch × (draft + 1) × beams × vocabulary (cpp/tensorrt_llm/runtime/decoderState.cpp).
+    """
+    return 2 * 4 * batch * (draft_length + 1) * beams * vocabulary

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trtspec.checkpoints import Survey
-from trtspec.rules.facts import MODEL_ROLES, Facts, each_config
+from trtspec.rules.facts import MODEL_ROLES, Facts, ModelRole, each_config
 from trtspec.rules.registry import Hit, rule
 from trtspec.units import count_text
 
@@ -26,10 +26,10 @@ _ENDS = "NVIDIA/TensorRT-LLM#250, #2120, #5670; triton-inference-server/tensorrt
 )
 def _no_end(facts: Facts) -> Iterator[Hit]:
     for role, _ in each_config(facts):
-        survey = facts.surveys[role]
-        if not survey.end_ids:
+        if not facts.side(role).end_ids:
+            file = facts.surveys[role].folder / "generation_config.json"
             message = "no eos_token_id in generation_config.json or config.json, no eos_token in tokenizer_config.json"
-            yield Hit(role, message, f'write {{"eos_token_id": [ID]}} to {survey.folder / "generation_config.json"}')
+            yield Hit(role, message, f'write {{"eos_token_id": [ID]}} to {file}')
 
 
 @rule(
@@ -44,23 +44,27 @@ def _no_end(facts: Facts) -> Iterator[Hit]:
     example="target ends at 128001, 128008, 128009, draft at 128001",
 )
 def _ends(facts: Facts) -> Iterator[Hit]:
-    target, draft = facts.surveys["target"], facts.surveys["draft"]
-    ours, theirs = set(target.end_ids), set(draft.end_ids)
-    if not ours or not theirs or ours == theirs:
+    target, draft = facts.pair.target.end_ids, facts.pair.draft.end_ids
+    if not target or not draft or set(target) == set(draft):
         return
-    message = f"the target ends at {_ids(target)}, the draft at {_ids(draft)}"
-    ends = ", ".join(str(index) for index in target.end_ids)
-    fix = f'write {{"eos_token_id": [{ends}]}} to {draft.folder / "generation_config.json"}'
-    data = {"target": list(target.end_ids), "draft": list(draft.end_ids)}
-    if ours & theirs:
-        yield Hit("pair", f"{message}: drafts near the end of an answer are lost", fix, data, level="warning")
+    message = f"the target ends at {_ids(facts, 'target')}, the draft at {_ids(facts, 'draft')}"
+    ends = ", ".join(str(index) for index in target)
+    fix = f'write {{"eos_token_id": [{ends}]}} to {facts.surveys["draft"].folder / "generation_config.json"}'
+    data = {"target": list(target), "draft": list(draft)}
+    if facts.pair.shared_ends:
+        yield Hit(
+            "pair", f"{message}: drafts near the end of an answer are lost", fix, data, level="warning", severity="PERF"
+        )
     else:
         yield Hit("pair", f"{message}: they have no end in common", fix, data)
 
 
-def _ids(survey: Survey) -> str:
-    tokens = survey.tokenizer.tokens if survey.tokenizer else {}
-    return ", ".join(f"{index} ({tokens[index]!r})" if index in tokens else str(index) for index in survey.end_ids)
+def _ids(facts: Facts, role: ModelRole) -> str:
+    tokenizer = facts.surveys[role].tokenizer
+    tokens = tokenizer.tokens if tokenizer else {}
+    return ", ".join(
+        f"{index} ({tokens[index]!r})" if index in tokens else str(index) for index in facts.side(role).end_ids
+    )
 
 
 @rule(
@@ -75,12 +79,11 @@ def _ids(survey: Survey) -> str:
 )
 def _end_range(facts: Facts) -> Iterator[Hit]:
     for role in MODEL_ROLES:
-        survey = facts.surveys[role]
-        rows = survey.vocab_size
-        for index in survey.end_ids if rows is not None else ():
-            if rows is not None and not 0 <= index < rows:
-                message = f"end id {index} is beyond its {count_text(rows)} vocabulary rows"
-                yield Hit(role, message, "correct eos_token_id", {"id": index, "rows": rows})
+        side = facts.side(role)
+        for index in side.end_ids if side.rows is not None else ():
+            if side.rows is not None and not 0 <= index < side.rows:
+                message = f"end id {index} is beyond its {count_text(side.rows)} vocabulary rows"
+                yield Hit(role, message, "correct eos_token_id", {"id": index, "rows": side.rows})
 
 
 def _template_readable(survey: Survey) -> bool:
@@ -135,10 +138,9 @@ def _base_draft(facts: Facts) -> Iterator[Hit]:
     example="target Llama-3.3-70B-Instruct, draft a fine-tune with ChatML markers",
 )
 def _templates(facts: Facts) -> Iterator[Hit]:
-    target, draft = facts.surveys["target"].chat_template, facts.surveys["draft"].chat_template
-    if target is not None and draft is not None and target.strip() != draft.strip():
-        message = "the chat templates differ; prompts are written with the target's"
-        yield Hit("pair", message, None, {"target": len(target), "draft": len(draft)})
+    if facts.pair.same_template is False:
+        lengths: dict[str, int] = {role: len(facts.side(role).chat_template or "") for role in MODEL_ROLES}
+        yield Hit("pair", "the chat templates differ; prompts are written with the target's", None, lengths)
 
 
 @rule(
@@ -153,11 +155,8 @@ def _templates(facts: Facts) -> Iterator[Hit]:
     example="a template that begins with {{ bos_token }} and a tokenizer that prepends <s>",
 )
 def _double_bos(facts: Facts) -> Iterator[Hit]:
-    tokenizer, template = facts.surveys["target"].tokenizer, facts.surveys["target"].chat_template
-    if tokenizer is None or template is None or not tokenizer.adds_bos or tokenizer.bos_id is None:
-        return
-    bos = tokenizer.tokens.get(tokenizer.bos_id, "")
-    if (bos and bos in template) or "bos_token" in template:
-        message = f"template and tokenizer both begin with {bos!r}; trtspec's server adds it once"
+    side, tokenizer = facts.pair.target, facts.surveys["target"].tokenizer
+    if side.doubles_bos and side.bos_id is not None and tokenizer is not None:
+        message = f"template and tokenizer both begin with {tokenizer.tokens.get(side.bos_id, '')!r}; "
         fix = "other clients: tokenise rendered prompts with add_special_tokens=False"
-        yield Hit("target", message, fix, {"bos_id": tokenizer.bos_id})
+        yield Hit("target", f"{message}trtspec's server adds it once", fix, {"bos_id": side.bos_id})

@@ -27,7 +27,7 @@ __all__: list[str] = []
 )
 def _differs(facts: Facts) -> Iterator[Hit]:
     match = facts.pair.tokenizers
-    if match is None or match.relation != "different" or _renamed(facts):
+    if match is None or match.exchanges:
         return
     agree = (
         f"{count_text(match.same_ids)} of {count_text(match.total_ids)} ids mean the same token ({match.overlap:.1%})"
@@ -35,6 +35,12 @@ def _differs(facts: Facts) -> Iterator[Hit]:
     message = f"different tokenizers: {agree}; first difference: {_shown(match.differing[0])}"
     fix = "choose a draft of the target's family and release, with the same tokenizer files"
     yield Hit("pair", message, fix, _data(match))
+
+
+def _meanings(facts: Facts, index: int) -> DifferingId:
+    """What an id is to both sides."""
+    target, draft = (tokenizer.tokens.get(index) for _, tokenizer in each_tokenizer(facts))
+    return DifferingId(index, target, draft)
 
 
 def _shown(item: DifferingId) -> str:
@@ -66,25 +72,11 @@ def _data(match: TokenizerMatch) -> dict[str, object]:
     example="target Llama-3.1-70B-Instruct, draft Llama-3-8B-Instruct: id 128008",
 )
 def _special(facts: Facts) -> Iterator[Hit]:
-    match, renamed = facts.pair.tokenizers, _renamed(facts)
-    if match is not None and renamed:
-        first = next(item for item in match.differing if item.id in renamed)
-        message = f"{len(renamed)} special ids have two names, all other ids agree; first: {_shown(first)}"
+    match = facts.pair.tokenizers
+    if match is not None and match.renamed:
+        first = _meanings(facts, match.renamed[0])
+        message = f"{len(match.renamed)} special ids have two names, all other ids agree; first: {_shown(first)}"
         yield Hit("pair", message, "use checkpoints of the same release", _data(match))
-
-
-def _renamed(facts: Facts) -> tuple[int, ...]:
-    """The ids with two meanings, where they are all special on both sides and none of them ends a text; else empty."""
-    match, target, draft = facts.pair.tokenizers, facts.surveys["target"], facts.surveys["draft"]
-    if match is None or not 0 < match.conflicts <= _FEW or target.tokenizer is None or draft.tokenizer is None:
-        return ()
-    ours, theirs = target.tokenizer, draft.tokenizer
-    special = (ours.special & theirs.special) - {target.tokenizer.end_id, draft.tokenizer.end_id}
-    named = tuple(sorted(index for index in special if ours.tokens[index] != theirs.tokens[index]))
-    return named if len(named) == match.conflicts else ()
-
-
-_FEW = 1000
 
 
 @rule(
@@ -104,9 +96,8 @@ def _extended(facts: Facts) -> Iterator[Hit]:
         return
     for role, ids in (("target", match.only_target), ("draft", match.only_draft)):
         if ids:
-            facts_of = facts.surveys["target" if role == "target" else "draft"].tokenizer
-            assert facts_of is not None
-            first = f"first: id {ids[0]}, {facts_of.tokens[ids[0]]!r}"
+            item = _meanings(facts, ids[0])
+            first = f"first: id {item.id}, {(item.target if item.draft is None else item.draft)!r}"
             message = f"only the {role} knows {count_text(len(ids))} of {count_text(match.total_ids)} ids ({first})"
             fix = "use checkpoints of the same release, or accept that these tokens are never accepted from the draft"
             yield Hit("pair", message, fix, {**_data(match), "only": role, "count": len(ids)})
@@ -169,14 +160,12 @@ def _placeholders_only(tokenizer: TokenizerFacts, rows: int) -> bool:
     example="Qwen2.5-72B: 152 064 rows for 151 665 ids",
 )
 def _padded(facts: Facts) -> Iterator[Hit]:
-    for role, tokenizer in each_tokenizer(facts):
-        rows = facts.surveys[role].vocab_size
-        if rows is not None and 0 < tokenizer.width < rows:
-            spare = rows - tokenizer.width
-            message = (
-                f"{count_text(rows)} vocabulary rows for {count_text(tokenizer.width)} ids: {spare} rows are padding"
-            )
-            yield Hit(role, message, None, {"rows": rows, "ids": tokenizer.width, "padding": spare})
+    for role in MODEL_ROLES:
+        side = facts.side(role)
+        if side.rows and side.ids and side.padding and side.padding > 0:
+            message = f"{count_text(side.rows)} vocabulary rows for {count_text(side.ids)} ids: "
+            message += f"{count_text(side.padding)} rows are padding"
+            yield Hit(role, message, None, {"rows": side.rows, "ids": side.ids, "padding": side.padding})
 
 
 @rule(
@@ -191,9 +180,8 @@ def _padded(facts: Facts) -> Iterator[Hit]:
     example="Qwen2.5-72B (152 064 rows) with Qwen2.5-0.5B (151 936) and acceptance: logits",
 )
 def _sizes(facts: Facts) -> Iterator[Hit]:
-    target, draft = facts.pair.target_vocab, facts.pair.draft_vocab
-    match = facts.pair.tokenizers
-    if target is None or draft is None or target == draft or (match and match.relation == "different"):
+    target, draft, exchange = facts.pair.target_vocab, facts.pair.draft_vocab, facts.pair.exchange
+    if target is None or draft is None or exchange["tokens"] is False or exchange["logits"] is not False:
         return
     if any(tokenizer.width > min(target, draft) for _, tokenizer in each_tokenizer(facts)):
         return  # not padding: ids beyond the smaller model's rows, which `id-beyond-embedding` names
@@ -204,7 +192,7 @@ def _sizes(facts: Facts) -> Iterator[Hit]:
         yield Hit("pair", message, "set speculation.acceptance: tokens, or pad the smaller model", data)
     else:
         message = f"{rows}: padding only, harmless with acceptance by tokens"
-        yield Hit("pair", message, None, data, level="note")
+        yield Hit("pair", message, None, data, level="note", severity="INFO")
 
 
 @rule(
@@ -220,16 +208,40 @@ def _sizes(facts: Facts) -> Iterator[Hit]:
 )
 def _splits(facts: Facts) -> Iterator[Hit]:
     match = facts.pair.tokenizers
-    if match is None or match.relation == "different":
+    if match is None or not match.exchanges:
         return
-    checked = {"merges": match.merges, "pre-tokenizer": match.pre_tokenizer, "normalizer": match.normalizer}
-    unequal = [name for name, equal in checked.items() if equal is False]
-    if unequal:
-        message = (
-            f"ids agree, but {' and '.join(unequal)} differ: the same text gives other tokens in the draft's training"
-        )
-        yield Hit("pair", message, "use the target's tokenizer files in the draft, or expect less acceptance",
-                  {"differ": unequal})  # fmt: skip
+    unequal = [name.replace("_", "-") for name, equal in match.splitting.items() if equal is False]
+    data = {"differ": unequal}
+    if unequal == ["decoder"]:
+        message = "ids agree, but the decoder differs: the same tokens make another text; the target's writes it"
+        yield Hit("pair", message, None, data, level="note")
+    elif unequal:
+        message = f"ids agree, but {' and '.join(unequal)} differ: the same text gives other tokens in the draft's "
+        fix = "use the target's tokenizer files in the draft, or expect less acceptance"
+        yield Hit("pair", f"{message}training", fix, data)
+
+
+@rule(
+    "special-flags-differ",
+    "PERF",
+    "note",
+    title="A token is special in one tokenizer and plain text in the other",
+    source="`special` of added tokens in tokenizer.json; huggingface/transformers leaves special tokens out of text",
+    explanation="The id means the same token, but one side treats it as a marker that is left out of the text and the "
+    "other as text. The server goes by the target's files; the draft may have learned it in another place.",
+    fix="Nothing; or the target's tokenizer files in the draft's folder.",
+    example="<tool_call> with special: true in the target's tokenizer.json, false in the draft's",
+)
+def _flags(facts: Facts) -> Iterator[Hit]:
+    match, tokenizer = facts.pair.tokenizers, facts.surveys["target"].tokenizer
+    if match is None or tokenizer is None or not match.special_differs or not match.exchanges:
+        return
+    first = match.special_differs[0]
+    where = "target" if first in tokenizer.special else "draft"
+    message = f"id {first} ({tokenizer.tokens[first]!r}) is special in the {where}'s tokenizer only"
+    more = len(match.special_differs) - 1
+    message += f", and {more} more ids differ so" if more else ""
+    yield Hit("pair", message, None, {"ids": list(match.special_differs)})
 
 
 @rule(

@@ -11,10 +11,13 @@ from pathlib import PurePath
 
 from trtspec.errors import RequestFailed, ServerUnreachable
 from trtspec.progress import Reporter
-from trtspec.serving.plan import launch_plan, spec_ports
+from trtspec.serving.deployment import launch_plan
+from trtspec.serving.plan import spec_ports
 from trtspec.serving.ports import connect_host, free_ports
 from trtspec.serving.repositories import arm_log, check_repository
+from trtspec.serving.security import tls_of
 from trtspec.serving.server import start_server
+from trtspec.serving.state import running_states
 from trtspec.spec import ARM_ROLES, ARMS, Arm, SpecFile
 from trtspec.spec.names import FRONTEND_MODEL, SPECULATIVE, TARGET_MODEL
 
@@ -34,12 +37,17 @@ class Endpoint:
 
 @contextmanager
 def some_server(spec_file: SpecFile, arm: Arm | None, reporter: Reporter) -> Iterator[Endpoint]:
-    """The server that runs on the spec's gRPC port if it serves this deployment (and `arm`, where one is asked for).
+    """The server that `trtspec serve` keeps running for this spec, or that serves it on the spec's gRPC port.
+
+    It must serve `arm`, where one is asked for.
 
     Otherwise one is started on free ports, with the speculative arm unless asked, and stopped at the end.
     """
+    if known := _known(spec_file, arm):
+        yield known
+        return
     host = spec_file.spec.serving.host
-    url = _url(connect_host(host), spec_ports(spec_file).grpc)
+    url = _spec_url(spec_file)
     found = running_arm(spec_file, url) if _listens(url) else None
     if found is not None and arm in (None, found):
         yield Endpoint(url, found, started=False)
@@ -53,6 +61,12 @@ def some_server(spec_file: SpecFile, arm: Arm | None, reporter: Reporter) -> Ite
         yield Endpoint(server.grpc_url, wanted, started=True)
     finally:
         server.stop(now=True)
+
+
+def _known(spec_file: SpecFile, arm: Arm | None) -> Endpoint | None:
+    """A ready server that trtspec started for this spec; the speculative one where both would do."""
+    ready = [state for state in running_states(spec_file) if state.phase == "ready" and arm in (None, state.arm)]
+    return next((Endpoint(state.grpc_url, state.arm, started=False) for state in ready), None)
 
 
 def given_server(spec_file: SpecFile, url: str) -> Endpoint:
@@ -86,13 +100,17 @@ async def _frontend_engine(url: str) -> str:
     return str(answer.config.parameters["tokenizer_dir"].string_value)
 
 
-def _url(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+def _spec_url(spec_file: SpecFile) -> str:
+    """The gRPC address that the spec's server has for clients on this machine."""
+    host, port = connect_host(spec_file.spec.serving.host), spec_ports(spec_file).grpc
+    plain = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    tls = tls_of(spec_file.spec.serving, spec_file.root)
+    return f"grpcs://{plain}#{tls.certificate}" if tls else plain
 
 
 def _listens(url: str) -> bool:
     """True when something accepts connections there: saves importing gRPC when nothing does."""
-    host, _, port = url.rpartition(":")
+    host, _, port = url.removeprefix("grpcs://").partition("#")[0].rpartition(":")
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=2).close()
     except OSError:

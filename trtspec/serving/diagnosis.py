@@ -7,19 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["CAUSES", "Cause", "Diagnosis", "diagnose", "is_hopeless", "log_tail"]
+from trtspec.serving.causes import CAUSES
+
+__all__ = ["Diagnosis", "diagnose", "is_hopeless", "log_tail"]
 
 _READ = 1 << 18
 _LINES = 20
-
-
-@dataclass(frozen=True)
-class Cause:
-    """A log pattern, what it usually means, and what to do; `{name}` stands for a named group of the pattern."""
-
-    pattern: str
-    cause: str
-    fix: str
 
 
 @dataclass(frozen=True)
@@ -30,92 +23,6 @@ class Diagnosis:
     cause: str | None
     fix: str | None
 
-
-_LOCAL = "pip install 'trtspec[local]'"
-_BUILD = "trtspec build, then trtspec repo"
-
-# The first match decides: the particular before the general.
-CAUSES: tuple[Cause, ...] = (
-    Cause(
-        r"Socket '(?P<address>[^']+)' already in use|Address already in use|Failed to start \w+ (?:service|server)",
-        "a port was taken by another process while the server started",
-        "choose other ports: --http-port, --grpc-port, --metrics-port",
-    ),
-    Cause(
-        r"compiled using NumPy 1\.x cannot be run in\s+NumPy 2|numpy\.core\.multiarray failed to import"
-        r"|_ARRAY_API not found",
-        "numpy 2 is installed; the server's Python backend needs numpy 1",
-        _LOCAL,
-    ),
-    Cause(
-        r"error while loading shared libraries: (?P<library>libpython\S+):",
-        "the interpreter's shared library {library} is not installed",
-        "install it (Debian, Ubuntu: the package libpython3.X), or use a Python built with a shared library",
-    ),
-    Cause(
-        r"error while loading shared libraries: (?P<library>[^:\s]+):",
-        "the shared library {library} is not installed",
-        "install the system package that contains it",
-    ),
-    Cause(
-        r"No space left on device|boost::interprocess|[Uu]nable to initialize shared memory key"
-        r"|[Ff]ailed to increase the shared memory pool",
-        "/dev/shm is too small for the model processes",  # noqa: S108  # a message
-        "give it more room (docker run --shm-size=1g)",
-    ),
-    Cause(
-        r"MemoryError|Cannot allocate memory|[Oo]ut of memory|std::bad_alloc|can't allocate memory",
-        "there is not enough memory for the engines",
-        "free memory, lower build.max_batch_size or build.max_seq_len, or use smaller models",
-    ),
-    Cause(
-        r"No module named '(?P<module>[^']+)'",
-        "the model's code imports {module}, which is not installed in this environment",
-        _LOCAL,
-    ),
-    Cause(
-        r"ImportError: (?P<detail>[^\n]+)",
-        "an import in the model's code failed: {detail}",
-        f"{_LOCAL}; trtspec repo writes the models' code anew",
-    ),
-    Cause(
-        r"Python version mismatch|incompatible Python version|undefined symbol: _?Py",
-        "the Python backend's stub and this interpreter have different versions",
-        "make the virtual environment anew with Python 3.10 to 3.13",
-    ),
-    Cause(
-        r"unable to find backend library for backend '(?P<backend>[^']+)'"
-        r"|Invalid argument: unable to find '(?P<library>[^']+)' (?:or[^\n]*)?for model",
-        "the embedded server has only the Python backend; this repository needs another one",
-        "use runtime torch here, or start it in NVIDIA's container",
-    ),
-    Cause(
-        r"FileNotFoundError: [^\n]*'(?P<path>[^'\n]+)'|No such file or directory: '?(?P<other>[^'\n]+)'?",
-        "a file that the repository points to is missing: {path}",
-        _BUILD,
-    ),
-    Cause(
-        r"(?:ArtefactMissing|engine [^\n]*(?:missing|not found))",
-        "the engine that the repository points to is missing",
-        _BUILD,
-    ),
-    Cause(r"[Pp]ermission denied", "a file or folder may not be read or written", "look at the owner of the files"),
-    Cause(
-        r"failed to read text proto|Error parsing text-format|[Ii]nvalid model name|failed to load model configuration",
-        "a config.pbtxt in the repository is damaged",
-        "trtspec repo",
-    ),
-    Cause(
-        r"(?:safetensors_rust\.)?SafetensorError|Error while deserializing header",
-        "the engine's weights are damaged",
-        "trtspec build --force, then trtspec repo",
-    ),
-    Cause(
-        r"Stub process '[^']*' is not healthy|[Ff]ailed to (?:wait for|launch)[^\n]*stub|Timed out occurred",
-        "a model's Python process died while it was loaded",
-        "look at the log; out of memory is the usual reason",
-    ),
-)
 
 _NOISE = re.compile(
     r"^[+|]|^$|<frozen importlib|^\S+ \S+ \d+ (?:pinned_memory_manager|cuda_memory_manager|metrics|tritonserver)\.cc"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import random
 import socket
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
 from trtspec.errors import PortInUse, ServerError
@@ -73,10 +74,13 @@ def is_free(host: str, port: int) -> bool:
     return True
 
 
-def check_free(host: str, ports: Ports) -> None:
-    """Return when all ports are free; PortInUse names the first that is not, who holds it and what to change."""
+def check_free(address: Callable[[str], str], ports: Ports) -> None:
+    """Return when all ports are free; PortInUse names the first that is not, who holds it and what to change.
+
+    `address`: the IP address of a protocol.
+    """
     for protocol, port in ports.items():
-        if not is_free(host, port):
+        if not is_free(address(protocol), port):
             fix = f"stop it, or choose another port: --{protocol}-port {port + 100}, or serving.{protocol}_port"
             raise PortInUse(port, holder=port_holder(port), fix=fix)
 

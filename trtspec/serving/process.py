@@ -16,7 +16,7 @@ from trtspec import supervisor
 from trtspec.errors import ServerNotReady
 from trtspec.serving.diagnosis import log_tail
 from trtspec.serving.health import process_lives
-from trtspec.serving.plan import EXIT_TIMEOUT, LaunchPlan
+from trtspec.serving.plan import LaunchPlan
 
 __all__ = ["SupervisedServer"]
 
@@ -25,18 +25,23 @@ _EXIT_SLACK = 5.0
 # A server that is gone is reported by its supervisor within a moment.
 _REPORT_WAIT = 3.0
 _POLL = 0.05
+# a container is removed by a command of its own
+_KILL_WAIT = 30.0
 
 
 class SupervisedServer:
     """The supervisor process and, below it, the server."""
 
     def __init__(self, plan: LaunchPlan) -> None:
+        self._patience = plan.exit_timeout + _EXIT_SLACK
         options = {
             "argv": plan.argv,
             "parent": os.getpid(),
-            "exit_wait": EXIT_TIMEOUT + _EXIT_SLACK,
+            "exit_wait": self._patience,
             "shm_prefix": plan.shm_prefix,
+            "after": plan.after,
         }
+        plan.cwd.mkdir(parents=True, exist_ok=True)
         with _new_log(plan.log) as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-I", "-S", supervisor.__file__, json.dumps(options)],
@@ -44,8 +49,7 @@ class SupervisedServer:
                 stdout=subprocess.PIPE,
                 stderr=log,
                 env={**os.environ, **plan.env},
-                # a model's sys.path begins with the current folder: nothing to import may lie there
-                cwd=plan.installation.backends,
+                cwd=plan.cwd,
                 start_new_session=True,
                 bufsize=0,
             )
@@ -90,7 +94,7 @@ class SupervisedServer:
             return
         try:
             self._order(b"t")
-            self._wait(EXIT_TIMEOUT + _EXIT_SLACK + 5)
+            self._wait(self._patience + 5)
         except BaseException:
             self.kill()
             raise
@@ -100,7 +104,7 @@ class SupervisedServer:
         """SIGKILL to the server and its model processes, at once."""
         if self.running():
             self._order(b"k")
-            self._wait(10)
+            self._wait(_KILL_WAIT)
         if self.running():
             self._process.kill()
             self._reap()

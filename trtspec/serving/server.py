@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 from trtspec.errors import ServerError, ServerNotReady
-from trtspec.progress import Reporter, SilentReporter
+from trtspec.progress import Reporter, SilentReporter, Tell
+from trtspec.serving.control import ControlFailed, ModelControl
 from trtspec.serving.diagnosis import diagnose, is_hopeless
-from trtspec.serving.health import answers, first_unready, stub_processes
+from trtspec.serving.draining import drained
+from trtspec.serving.health import answers, first_unready, process_lives, stub_processes
 from trtspec.serving.installation import prepare_backends
 from trtspec.serving.plan import LaunchPlan
 from trtspec.serving.ports import Ports, check_free, connect_host, is_free
 from trtspec.serving.process import SupervisedServer
+from trtspec.serving.warmup import WarmupFailed, warm_up
+from trtspec.spec.names import FRONTEND_MODEL
 from trtspec.units import bytes_text, duration_text
 
 if TYPE_CHECKING:
@@ -47,6 +53,11 @@ class RunningServer:
         return connect_host(self.plan.host)
 
     @property
+    def control(self) -> ModelControl:
+        """Its model repository API."""
+        return ModelControl(self.plan.address("http"), self.ports.http, self.plan.admin)
+
+    @property
     def ports(self) -> Ports:
         """Where it listens."""
         return self.plan.ports
@@ -64,17 +75,21 @@ class RunningServer:
     @property
     def http_url(self) -> str:
         """`host:port` for HTTP."""
-        return _join(self.host, self.ports.http)
+        return self._url("http", self.ports.http)
 
     @property
     def grpc_url(self) -> str:
-        """`host:port` for gRPC."""
-        return _join(self.host, self.ports.grpc)
+        """`host:port` for gRPC; with TLS as `trtspec.wire.Connection` takes it."""
+        plain = self._url("grpc", self.ports.grpc)
+        return f"grpcs://{plain}#{self.plan.tls.certificate}" if self.plan.tls else plain
 
     @property
     def metrics_url(self) -> str:
         """`host:port` for Prometheus."""
-        return _join(self.host, self.ports.metrics)
+        return self._url("metrics", self.ports.metrics)
+
+    def _url(self, protocol: str, port: int) -> str:
+        return _join(connect_host(self.plan.address(protocol)), port)
 
     def alive(self) -> bool:
         """True while the server, its models and their processes are well."""
@@ -82,7 +97,7 @@ class RunningServer:
 
     def problem(self) -> str | None:
         """What is wrong with the server, in one line; None when all is well."""
-        unready = None if self.fatal() else first_unready(self.plan.host, self.ports.http, self.models)
+        unready = None if self.fatal() else first_unready(self.plan.address("http"), self.ports.http, self.models)
         if fatal := self.fatal():
             return fatal
         if unready is None:
@@ -118,8 +133,35 @@ class RunningServer:
         else:
             self._process.stop()
         deadline = time.monotonic() + 5
-        while time.monotonic() < deadline and not all(is_free(self.plan.host, port) for _, port in self.ports.items()):
+        while time.monotonic() < deadline and not self._ports_free():
             time.sleep(_POLL)
+
+    def _ports_free(self) -> bool:
+        return all(is_free(self.plan.address(protocol), port) for protocol, port in self.ports.items())
+
+    def drain(self, limit: float, tell: Callable[[str], None]) -> bool:
+        """Take no new requests and wait until those in work have ended; False when `limit` seconds were not enough.
+
+        Needs the key of a plan made for it; without one nothing is waited for here, and `stop` gives the server's own
+        exit timeout.
+        """
+        if self.plan.admin is None or FRONTEND_MODEL not in self.models or self.exited():
+            return True
+        try:
+            self.control.unload(FRONTEND_MODEL)
+        except ControlFailed as error:
+            tell(f"cannot stop new requests: {error}")
+            return True
+        return drained(
+            self.control, self.plan.address("metrics"), self.ports.metrics, limit, lambda: not process_lives(self.pid)
+        )
+
+    def warm_up(self, timeout: float) -> list[float]:
+        """Send the first requests; the seconds that each took. ServerNotReady when one is not answered."""
+        try:
+            return warm_up(self.plan.address("http"), self.ports.http, self.models, timeout=timeout)
+        except WarmupFailed as error:
+            raise self.failure(f"every model is ready, but a first request failed: {error}") from None
 
     def __enter__(self) -> Self:
         return self
@@ -129,28 +171,54 @@ class RunningServer:
     ) -> None:
         self.stop()
 
-    def await_ready(self, timeout: float) -> None:
+    def await_ready(self, timeout: float, board: Board | None = None) -> None:
         """Return when the server and its models are ready; ServerNotReady at once when it ended or cannot succeed."""
         deadline = time.monotonic() + timeout
-        missing: str | None = "server"
-        while time.monotonic() < deadline:
-            if self.exited():
-                raise self.failure("the server ended while starting")
-            missing = first_unready(self.plan.host, self.ports.http, self.models, timeout=1.0)
-            if missing is None:
-                self._await_metrics(min(_METRICS_WAIT, timeout))
-                self._stubs = stub_processes(self.pid)
-                return
-            if is_hopeless(self.log):
-                raise self.failure("a model's process cannot start")
+        board = board or Board(SilentReporter(), ())
+        with board:
+            if self.plan.load_order:
+                self._load_in_order(deadline, timeout, board)
+            self._await_models(deadline, timeout, board)
+        self._await_metrics(min(_METRICS_WAIT, timeout))
+        self._stubs = stub_processes(self.pid)
+
+    def _load_in_order(self, deadline: float, timeout: float, board: Board) -> None:
+        """Load one model after the other once the server listens."""
+        while not answers(self.plan.address("http"), self.ports.http, "/v2/health/live", timeout=1.0):
+            self._check_starting(deadline, timeout, "the server")
             time.sleep(_POLL)
-        waiting_for = "the server" if missing == "server" else f"model {missing}"
-        raise self.failure(f"{waiting_for} was not ready after {duration_text(timeout)}")
+        for model in self.plan.load_order:
+            board.tell(model, "loading")
+            try:
+                self.control.load(model, timeout=deadline - time.monotonic())
+            except ControlFailed as error:
+                self._check_starting(deadline, timeout, f"model {model}")
+                raise self.failure(f"model {model} cannot be loaded: {error}") from None
+
+    def _await_models(self, deadline: float, timeout: float, board: Board) -> None:
+        missing: str | None = "server"
+        while missing is not None:
+            self._check_starting(deadline, timeout, "the server" if missing == "server" else f"model {missing}")
+            missing = first_unready(self.plan.address("http"), self.ports.http, self.models, timeout=1.0)
+            board.show(self._ready)
+            if missing is not None and is_hopeless(self.log):
+                raise self.failure("a model's process cannot start")
+            time.sleep(_POLL if missing else 0)
+
+    def _ready(self, model: str) -> bool:
+        return answers(self.plan.address("http"), self.ports.http, f"/v2/models/{model}/ready", timeout=1.0)
+
+    def _check_starting(self, deadline: float, timeout: float, waiting_for: str) -> None:
+        """ServerNotReady when the server ended or the time is over."""
+        if self.exited():
+            raise self.failure("the server ended while starting")
+        if time.monotonic() >= deadline:
+            raise self.failure(f"{waiting_for} was not ready after {duration_text(timeout)}")
 
     def _await_metrics(self, timeout: float) -> None:
         """Triton starts the metrics service last, and goes on without it when its port was taken meanwhile."""
         deadline = time.monotonic() + timeout
-        while not answers(self.plan.host, self.ports.metrics, "/metrics"):
+        while not answers(self.plan.address("metrics"), self.ports.metrics, "/metrics"):
             if time.monotonic() > deadline:
                 raise self.failure(f"nothing answers on the metrics port {self.ports.metrics}")
             time.sleep(_POLL)
@@ -182,21 +250,61 @@ def _exit_text(code: int | None) -> str:
     return f"exit code {code}" if code >= 0 else f"signal {-code}"
 
 
-def start_server(plan: LaunchPlan, *, ready_timeout: float, reporter: Reporter | None = None) -> RunningServer:
+class Board:
+    """Tells what each model does: an activity of the reporter for each, ended when it is ready."""
+
+    def __init__(self, reporter: Reporter, models: tuple[str, ...]) -> None:
+        self._reporter = reporter
+        self._models = models
+        self._stack = ExitStack()
+        self._waiting: dict[str, tuple[ExitStack, Tell]] = {}
+
+    def __enter__(self) -> Self:
+        for model in self._models:
+            own = self._stack.enter_context(ExitStack())
+            self._waiting[model] = (own, own.enter_context(self._reporter.activity(model)))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.__exit__(kind, error, trace)
+
+    def tell(self, model: str, line: str) -> None:
+        """What a model does now."""
+        if model in self._waiting:
+            self._waiting[model][1](line)
+
+    def show(self, ready: Callable[[str], bool]) -> None:
+        """End the activities of the models that are `ready`."""
+        for model in [name for name in self._waiting if ready(name)]:
+            own, tell = self._waiting.pop(model)
+            tell("ready")
+            own.close()
+
+
+def start_server(
+    plan: LaunchPlan, *, ready_timeout: float, reporter: Reporter | None = None, show_models: bool = False
+) -> RunningServer:
     """Start the server and return when it and all its models are ready.
 
     PortInUse before anything is started, ServerNotReady with the end of the log and a likely cause when it fails;
-    then, and on any other exception, nothing is left running.
+    then, and on any other exception, nothing is left running. `show_models`: tell of each model by itself.
     """
     models = _models(plan.repository)
-    _check_shared_memory(len(models))
-    check_free(plan.host, plan.ports)
-    prepare_backends(plan.installation)
+    if plan.way != "docker":
+        _check_shared_memory(len(models))
+    check_free(plan.address, plan.ports)
+    if plan.installation is not None:
+        prepare_backends(plan.installation)
     reporter = reporter or SilentReporter()
-    with reporter.task(f"starting Triton on {plan.repository.name}"):
+    with ExitStack() as stack:
+        if not show_models:
+            stack.enter_context(reporter.task(f"starting Triton on {plan.repository.name}"))
+        board = Board(reporter, models) if show_models else None
         server = RunningServer(plan, models, SupervisedServer(plan))
         try:
-            server.await_ready(ready_timeout)
+            server.await_ready(ready_timeout, board)
         except BaseException:
             server.stop(now=True)
             raise

@@ -1,28 +1,56 @@
-"""Watching a server for as long as it is meant to run."""
+"""Watching servers for as long as they are meant to run."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
+from trtspec.errors import ServerError
 from trtspec.serving.server import RunningServer
 
-__all__ = ["watch"]
+__all__ = ["Watched", "watch", "watch_all"]
+
+Say = Callable[[str], None]
 
 
-def watch(server: RunningServer, say: Callable[[str], None], *, interval: float = 1.0) -> None:
-    """Block while the server runs; ServerNotReady when it ends or one of its models' processes dies.
+class Watched(Protocol):
+    """What can be watched; see RunningServer."""
+
+    def fatal(self) -> str | None:
+        """Why it will never answer again; None when it may."""
+
+    def problem(self) -> str | None:
+        """What is wrong with it now; None when all is well."""
+
+    def failure(self, message: str) -> ServerError:
+        """End it; the error that tells `message`."""
+
+
+def watch(server: RunningServer, say: Say, *, interval: float = 1.0) -> None:
+    """`watch_all` for one server."""
+    watch_all([server], say, interval=interval)
+
+
+def watch_all(servers: Sequence[Watched], say: Say, *, interval: float = 1.0) -> None:
+    """Block while the servers run; ServerNotReady when one ends or one of its models' processes dies.
 
     A server that is alive but does not answer for a while (a busy machine) is told through `say`, and not ended.
     """
-    troubled = False
+    troubled: set[int] = set()
     while True:
-        if fatal := server.fatal():
-            raise server.failure(fatal)
-        problem = server.problem()
-        if problem and not troubled:
-            say(f"[yellow]warning:[/] {problem}; still waiting")
-        if troubled and not problem:
-            say("the server answers again")
-        troubled = problem is not None
+        for index, server in enumerate(servers):
+            _look(server, say, troubled, index)
         time.sleep(interval)
+
+
+def _look(server: Watched, say: Say, troubled: set[int], index: int) -> None:
+    if fatal := server.fatal():
+        raise server.failure(fatal)
+    problem = server.problem()
+    if problem and index not in troubled:
+        say(f"[yellow]warning:[/] {problem}; still waiting")
+        troubled.add(index)
+    if not problem and index in troubled:
+        say("the server answers again")
+        troubled.discard(index)

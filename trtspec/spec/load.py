@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import difflib
 import json
+import os
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import Any
+from types import UnionType
+from typing import Any, get_args
 
 import yaml
 from pydantic import BaseModel, ValidationError
@@ -20,6 +24,7 @@ __all__ = ["SpecFile", "load_spec", "parse_spec", "spec_json_schema"]
 
 _INIT_HINT = "trtspec init"
 _MAX_DEPTH = 20
+_MOST_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -45,13 +50,15 @@ class SpecFile:
             section = "draft" if role == "draft" else "target"
             message = "is needed for this step (configuration and tokenizer; its weights may be missing)"
             raise SpecError(str(self.path), [Problem(f"{section}.checkpoint", message)])
-        return self.root / given.expanduser()
+        return _without_dots(self.root / given.expanduser())
 
     def given_engine(self, role: Role) -> Path | None:
         """Absolute folder of an engine that the spec names instead of having it built; None: it is built."""
         spec = self.spec
         section = spec.baseline if role == "baseline" else self.source(role)
-        return None if section is None or section.engine is None else self.root / section.engine.expanduser()
+        if section is None or section.engine is None:
+            return None
+        return _without_dots(self.root / section.engine.expanduser())
 
     def engines(self, role: Role) -> Path:
         """Folder that holds the engines of a role, one sub-folder a key."""
@@ -67,6 +74,16 @@ class SpecFile:
         return self.root / "runs" / self.spec.name
 
 
+def _without_dots(path: Path) -> Path:
+    """`path` without `..`, where that is the same place (behind a symbolic link it is not)."""
+    plain = Path(os.path.normpath(path))
+    try:
+        same = plain.samefile(path)
+    except OSError:  # one of them is not there
+        same = not path.exists()
+    return plain if same else path
+
+
 def spec_json_schema() -> dict[str, Any]:
     """JSON Schema (draft 2020-12) of the spec file, for editors."""
     schema = Spec.model_json_schema()
@@ -77,7 +94,9 @@ def load_spec(path: Path) -> SpecFile:
     """Read and validate `path`; SpecError lists every problem."""
     where = str(path)
     try:
-        text = path.read_text(encoding="utf-8")
+        with path.open("rb") as stream:  # a pipe has no size to ask for, a device no end
+            data = stream.read(_MOST_BYTES + 1)
+        text = data.decode("utf-8")
     except FileNotFoundError:
         raise SpecError(where, [Problem("", "no such file")], fix=_INIT_HINT) from None
     except IsADirectoryError:
@@ -85,6 +104,8 @@ def load_spec(path: Path) -> SpecFile:
         raise SpecError(where, [problem], fix=f"trtspec check {path}/trtspec.yaml") from None
     except (OSError, UnicodeDecodeError) as error:
         raise SpecError(where, [Problem("", f"cannot be read: {error}")]) from None
+    if len(data) > _MOST_BYTES:
+        raise SpecError(where, [Problem("", f"is larger than any spec ({_MOST_BYTES >> 20} MiB)")], fix=_INIT_HINT)
     return SpecFile(path, parse_spec(text, where))
 
 
@@ -106,7 +127,8 @@ def _parse_yaml(text: str, where: str) -> tuple[Any, dict[str, int]]:
             raise SpecError(where, [Problem("", "a mapping of keys to values is expected")], fix=_INIT_HINT)
         lines: dict[str, int] = {}
         duplicates = _index_lines(node, "", lines)
-        data = json.loads(json.dumps(yaml.safe_load(text), default=str))
+        _numbers_to_text(node, "")
+        data = json.loads(json.dumps(yaml.SafeLoader("").construct_document(node), default=str))
     except yaml.YAMLError as error:
         raise SpecError(where, [Problem("", _yaml_message(error))]) from None
     except (TypeError, ValueError) as error:  # a key that is no text, a date that no calendar has, too many digits
@@ -114,6 +136,35 @@ def _parse_yaml(text: str, where: str) -> tuple[Any, dict[str, int]]:
     if duplicates:
         raise SpecError(where, duplicates)
     return data, lines
+
+
+def _numbers_to_text(node: yaml.MappingNode, path: str) -> None:
+    """Mark numbers as text where the spec wants text, as they are typed: `image: 25.10` is not 25.1."""
+    for key, value in node.value:
+        child = f"{path}.{key.value}" if path else str(key.value)
+        if isinstance(value, yaml.MappingNode):
+            _numbers_to_text(value, child)
+        elif value.tag in _NUMBERS and child in _text_keys():
+            value.tag = "tag:yaml.org,2002:str"
+
+
+_NUMBERS = ("tag:yaml.org,2002:float", "tag:yaml.org,2002:int")
+
+
+@cache
+def _text_keys() -> frozenset[str]:
+    """Dotted names of the spec's fields that are text."""
+    return frozenset(_text_fields(Spec, ""))
+
+
+def _text_fields(model: type[BaseModel], prefix: str) -> Iterator[str]:
+    for name, field in model.model_fields.items():
+        kinds = get_args(field.annotation) if isinstance(field.annotation, UnionType) else (field.annotation,)
+        if str in kinds:
+            yield f"{prefix}{name}"
+        for section in kinds:
+            if isinstance(section, type) and issubclass(section, BaseModel):
+                yield from _text_fields(section, f"{prefix}{name}.")
 
 
 def _refuse_bombs(text: str, where: str) -> None:

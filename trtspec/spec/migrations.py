@@ -53,6 +53,12 @@ _MOVED: dict[str, dict[str, str]] = {
     },
 }
 _MOVED["draft"] = _MOVED["target"]
+_MOVED["speculation"] = {
+    "num_draft_tokens": "write draft_length",
+    "max_draft_len": "write max_draft_length",
+    "use_logits": "write acceptance: logits",
+}
+_MOVED["hardware"] = {"gpus": "write count", "gpu_count": "write count", "num_gpus": "write count"}
 
 
 def migration_hint(loc: Sequence[int | str], document: Mapping[str, Any]) -> str | None:

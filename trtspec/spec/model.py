@@ -25,6 +25,10 @@ __all__ = [
     "TensorRTLLM",
 ]
 
+# limits of what can be meant, so that whatever is computed from a spec is a number and not infinity
+_TOKENS = 1 << 24
+_SECONDS = 1e7
+_MOST_GPUS = 1024
 Port = Annotated[int, Field(ge=1, le=65535)]
 DType = Literal["auto", "float32", "float16", "bfloat16"]
 Quantization = Literal["none", "fp8", "nvfp4", "int4_awq", "w4a8_awq", "int8_sq", "int8_wo", "int4_wo"]
@@ -47,7 +51,7 @@ FilePath = Annotated[Path, AfterValidator(_nameable)]
 
 
 class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
+    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=(), allow_inf_nan=False)
 
 
 class Calibration(_Strict):
@@ -57,7 +61,7 @@ class Calibration(_Strict):
         None, description="folder or hub name of a text dataset; default: the quantizer's own, fetched from the hub"
     )
     size: int = Field(512, ge=1, le=65536, description="texts")
-    max_seq_length: int = Field(512, ge=16, description="tokens of each text")
+    max_seq_length: int = Field(512, ge=16, le=_TOKENS, description="tokens of each text")
     batch_size: int = Field(1, ge=1, le=512, description="texts at a time")
 
 
@@ -126,6 +130,22 @@ class Speculation(_Strict):
     acceptance: Literal["tokens", "logits"] = Field(
         "tokens", description="tokens: the target's own choice must equal the draft token; logits: rejection sampling"
     )
+    policy: Literal["fixed", "schedule", "adaptive"] = Field(
+        "fixed", description="who chooses a round's draft length: fixed, the running requests, or recent acceptance"
+    )
+    schedule: dict[Annotated[int, Field(ge=1, le=4096)], Annotated[int, Field(ge=0, le=64)]] = Field(
+        default={}, description="policy schedule: running requests up to → draft length; 0 or beyond the last: off"
+    )
+    min_draft_length: int = Field(1, ge=1, le=64, description="policy adaptive: never shorter while speculation is on")
+    off_below: float = Field(
+        0.1, ge=0, le=1, description="policy adaptive: acceptance rate below which a request drafts no more for a while"
+    )
+    draft_timeout: float = Field(
+        10.0,
+        gt=0,
+        le=_SECONDS,
+        description="seconds after which a draft is not waited for; the request goes on without it",
+    )
 
     @property
     def engine_draft_length(self) -> int:
@@ -138,11 +158,16 @@ class BuildOptions(_Strict):
 
     max_batch_size: int = Field(8, ge=1, le=4096, description="sequences in flight")
     max_seq_len: int | None = Field(
-        None, ge=16, description="prompt + output tokens; default: what both checkpoints support, at most 8192"
+        None,
+        ge=16,
+        le=_TOKENS,
+        description="prompt + output tokens; default: what both checkpoints support, at most 8192",
     )
-    max_num_tokens: int = Field(2048, ge=16, description="tokens in one forward pass; longer prompts are split")
+    max_num_tokens: int = Field(
+        2048, ge=16, le=_TOKENS, description="tokens in one forward pass; longer prompts are split"
+    )
     max_input_len: int | None = Field(
-        None, ge=1, description="longest prompt; default: max_seq_len - 1 (runtime tensorrt_llm)"
+        None, ge=1, le=_TOKENS, description="longest prompt; default: max_seq_len - 1 (runtime tensorrt_llm)"
     )
     tokens_per_block: Literal[8, 16, 32, 64, 128] = Field(
         32, description="tokens in a block of the KV cache (runtime tensorrt_llm)"
@@ -162,18 +187,41 @@ class Serving(_Strict):
     http_port: Port = 8000
     grpc_port: Port = 8001
     metrics_port: Port = 8002
-    ready_timeout: float = Field(300.0, gt=0, description="seconds until the server must be ready")
+    ready_timeout: float = Field(300.0, gt=0, le=_SECONDS, description="seconds until the server must be ready")
+    openai_port: Port | None = Field(None, description="port of the OpenAI-compatible endpoint; default: none")
+    engines: Literal["reference", "link", "copy"] = Field(
+        "reference", description="how engines get into the repository: by path, as links, or copied (to move it)"
+    )
+    repository_root: str | None = Field(
+        None, description="the repository's folder as the server sees it (a container's path); default: where it lies"
+    )
+    fast_logits: bool = Field(
+        False, description="draft logits go from GPU to GPU (runtime tensorrt_llm, acceptance logits, own MPI ranks)"
+    )
+    max_prompt_bytes: int = Field(
+        1 << 20, ge=1, le=1 << 40, description="longer texts are refused before they are tokenized"
+    )
+    max_output_tokens: int | None = Field(
+        None, ge=1, le=_TOKENS, description="most tokens of an answer; default: what fits"
+    )
+    max_words: int = Field(64, ge=0, le=1 << 20, description="most stop words, and most bad words, of a request")
+    request_timeout: float | None = Field(None, gt=0, le=_SECONDS, description="seconds after which a request is ended")
+    tls_certificate: FilePath | None = Field(None, description="PEM file: gRPC with TLS; needs tls_key too")
+    tls_key: FilePath | None = Field(None, description="PEM file of the certificate's key")
 
 
 class Hardware(_Strict):
     """The GPUs that the deployment will run on (used by planning, not by the torch runtime on a CPU)."""
 
     gpu: str = Field(description="GPU model, e.g. H100-80GB-SXM; `trtspec plan --gpus` lists those that are known")
-    count: int = Field(1, ge=1, le=1024, description="GPUs in the machine")
+    count: int = Field(1, ge=1, le=_MOST_GPUS, description="GPUs in the machine")
     memory_gib: float | None = Field(
-        None, gt=0, description="memory of one GPU where it is not the catalogue's (a MIG slice, a GPU not listed)"
+        None,
+        gt=0,
+        le=1 << 20,
+        description="memory of one GPU where it is not the catalogue's (a MIG slice, a GPU not listed)",
     )
-    price_per_hour: float | None = Field(None, ge=0, description="price of one GPU for one hour, any currency")
+    price_per_hour: float | None = Field(None, ge=0, le=1e12, description="price of one GPU for one hour, any currency")
 
 
 class Expectations(_Strict):
@@ -182,9 +230,9 @@ class Expectations(_Strict):
     acceptance_rate: float | None = Field(
         None, ge=0, le=1, description="share of drafted tokens that the target accepts, as a load test measured it"
     )
-    prompt_tokens: int = Field(1024, ge=1, description="tokens of a typical prompt")
-    output_tokens: int = Field(256, ge=1, description="tokens of a typical answer")
-    requests_per_second: float | None = Field(None, gt=0, description="load to size the fleet for")
+    prompt_tokens: int = Field(1024, ge=1, le=_TOKENS, description="tokens of a typical prompt")
+    output_tokens: int = Field(256, ge=1, le=_TOKENS, description="tokens of a typical answer")
+    requests_per_second: float | None = Field(None, gt=0, le=1e9, description="load to size the fleet for")
 
 
 class LoadTestOptions(_Strict):
@@ -198,12 +246,12 @@ class LoadTestOptions(_Strict):
         "auto", description="auto: prompts go through the target's chat template when it has one; never: sent as is"
     )
     concurrency: Annotated[list[Annotated[int, Field(ge=1, le=4096)]], Field(min_length=1)] = [1, 4]
-    requests: int = Field(60, ge=1, description="measured requests per arm and concurrency")
-    warmup: int = Field(4, ge=0, description="requests per arm before measuring starts; never counted")
-    max_tokens: int | None = Field(None, ge=1, description="output limit; default: each prompt's own")
+    requests: int = Field(60, ge=1, le=10_000_000, description="measured requests per arm and concurrency")
+    warmup: int = Field(4, ge=0, le=10_000_000, description="requests per arm before measuring starts; never counted")
+    max_tokens: int | None = Field(None, ge=1, le=_TOKENS, description="output limit; default: each prompt's own")
     temperature: float = Field(0.0, ge=0, le=10)
-    seed: int = Field(1, ge=0, description="order of prompts and arms, and sampling seeds")
-    timeout: float = Field(120.0, gt=0, description="seconds after which a request counts as failed")
+    seed: int = Field(1, ge=0, lt=1 << 63, description="order of prompts and arms, and sampling seeds")
+    timeout: float = Field(120.0, gt=0, le=_SECONDS, description="seconds after which a request counts as failed")
 
 
 class Spec(_Strict):
@@ -232,6 +280,7 @@ class Spec(_Strict):
         problems = [
             *_source_problems(self),
             *_draft_length_problems(self),
+            *_policy_problems(self),
             *_runtime_problems(self),
             *_port_problems(self),
         ]
@@ -243,6 +292,8 @@ class Spec(_Strict):
 def _source_problems(spec: Spec) -> list[str]:
     problems = []
     for role, source in (("target", spec.target), ("draft", spec.draft)):
+        if source.world_size > _MOST_GPUS:
+            problems.append(f"{role}.tp: tp × pp is {source.world_size} ranks, more than {_MOST_GPUS} GPUs")
         if source.gpus is not None and len(source.gpus) != source.world_size:
             problems.append(f"{role}.gpus: {len(source.gpus)} given, tp × pp is {source.world_size}")
         elif source.gpus is not None and len(set(source.gpus)) != len(source.gpus):
@@ -261,6 +312,27 @@ def _draft_length_problems(spec: Spec) -> list[str]:
         given = f"{speculation.draft_length} is more than speculation.max_draft_length {speculation.max_draft_length}"
         return [f"speculation.draft_length: {given}"]
     return []
+
+
+def _policy_problems(spec: Spec) -> list[str]:
+    speculation = spec.speculation
+    problems = []
+    if speculation.policy == "schedule" and not speculation.schedule:
+        problems.append("speculation.schedule: is required by policy 'schedule', e.g. {4: 8, 16: 4, 32: 1}")
+    if speculation.policy != "schedule" and speculation.schedule:
+        problems.append("speculation.schedule: only for policy 'schedule'")
+    bounds, lengths = list(speculation.schedule), list(speculation.schedule.values())
+    if bounds != sorted(bounds):
+        problems.append("speculation.schedule: write the numbers of running requests in ascending order")
+    if lengths != sorted(lengths, reverse=True):
+        problems.append("speculation.schedule: more running requests may not get longer drafts")
+    if lengths and max(lengths) > speculation.engine_draft_length:
+        problems.append(
+            f"speculation.schedule: {max(lengths)} is more than max_draft_length {speculation.engine_draft_length}"
+        )
+    if speculation.min_draft_length > speculation.draft_length:
+        problems.append(f"speculation.min_draft_length: is more than draft_length {speculation.draft_length}")
+    return problems
 
 
 def _runtime_problems(spec: Spec) -> list[str]:
@@ -301,4 +373,14 @@ def _changed(section: BaseModel, names: tuple[str, ...]) -> list[str]:
 def _port_problems(spec: Spec) -> list[str]:
     serving = spec.serving
     ports = [serving.http_port, serving.grpc_port, serving.metrics_port]
-    return [] if len(set(ports)) == 3 else ["serving: http_port, grpc_port and metrics_port must differ"]
+    if serving.openai_port is not None:
+        ports.append(serving.openai_port)
+    problems = (
+        []
+        if len(set(ports)) == len(ports)
+        else ["serving: http_port, grpc_port, metrics_port and openai_port must differ"]
+    )
+    if (serving.tls_certificate is None) != (serving.tls_key is None):
+        missing = "tls_key" if serving.tls_key is None else "tls_certificate"
+        problems.append(f"serving.{missing}: is required with the other of the two")
+    return problems

@@ -5,9 +5,9 @@ This package is copied into the generated model repository and runs there as `sp
 
 from .counters import Counters
 from .detokenize import Decode, IncrementalDecoder
-from .leaves import Cancelled, DraftLeaf, LeafError, TargetLeaf
+from .leaves import Cancelled, DraftLeaf, Expired, LeafError, TargetLeaf
 from .loop import LENGTH, STOP, STOP_WORD, Chunk, Generation, Limits, Models
-from .policy import DraftPolicy, clipped, fixed_length
+from .policy import Adaptive, DraftPolicy, Fixed, Schedule, clipped, fixed_length
 from .settle import Settled, settle
 from .stopping import StopWords
 from .transcript import Piece, Token, Transcript
@@ -17,18 +17,22 @@ __all__ = [
     "LENGTH",
     "STOP",
     "STOP_WORD",
+    "Adaptive",
     "Cancelled",
     "Chunk",
     "Counters",
     "Decode",
     "DraftLeaf",
     "DraftPolicy",
+    "Expired",
+    "Fixed",
     "Generation",
     "IncrementalDecoder",
     "LeafError",
     "Limits",
     "Models",
     "Piece",
+    "Schedule",
     "Settled",
     "StopWords",
     "TargetLeaf",

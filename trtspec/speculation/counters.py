@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 __all__ = ["Counters"]
 
@@ -20,6 +20,7 @@ class Counters:
     accepted: int = 0
     histogram: tuple[int, ...] = field(default=())
     fallbacks: int = 0
+    reasons: tuple[str, ...] = ()  # of the fallbacks, in order
 
     @property
     def acceptance_rate(self) -> float:
@@ -34,10 +35,14 @@ class Counters:
             return self
         histogram = [*self.histogram, *[0] * (accepted + 1 - len(self.histogram))]
         histogram[accepted] += 1
-        return Counters(
-            self.rounds + 1, self.drafted + drafted, self.accepted + accepted, tuple(histogram), self.fallbacks
+        return replace(
+            self,
+            rounds=self.rounds + 1,
+            drafted=self.drafted + drafted,
+            accepted=self.accepted + accepted,
+            histogram=tuple(histogram),
         )
 
-    def with_fallback(self) -> Counters:
+    def with_fallback(self, reason: str) -> Counters:
         """Counters after a draft that could not be used."""
-        return Counters(self.rounds, self.drafted, self.accepted, self.histogram, self.fallbacks + 1)
+        return replace(self, fallbacks=self.fallbacks + 1, reasons=(*self.reasons, reason))

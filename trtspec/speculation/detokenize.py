@@ -18,6 +18,7 @@ _CONTEXT = 4
 # A UTF-8 character has at most four bytes, so at most three tokens of a window can be part of an unfinished one.
 _UNFINISHED = 3
 _MAX_WINDOW = 32
+_SHORTEN_AT = 14
 
 
 class IncrementalDecoder:
@@ -51,7 +52,9 @@ class IncrementalDecoder:
         return new
 
     def _shorten(self) -> None:
-        """Keep the last tokens only, from a place where a visible character starts."""
+        """Keep the last tokens only, from a place where a visible character starts; now and then is enough."""
+        if len(self._window) < _SHORTEN_AT:
+            return
         for size in range(_CONTEXT, min(2 * _CONTEXT + 1, len(self._window))):
             tail = self._window[-size:]
             base = self._decode(tail)

@@ -5,22 +5,30 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Sequence
 from typing import Protocol
 
-__all__ = ["Cancelled", "DraftLeaf", "LeafError", "TargetLeaf"]
+__all__ = ["Cancelled", "DraftLeaf", "Expired", "LeafError", "TargetLeaf"]
 
 
 class LeafError(Exception):
-    """A leaf model answered with an error; the message is one line."""
+    """A leaf model answered with an error; the message is one line, `reason` one word for a counter."""
+
+    def __init__(self, message: str, reason: str = "failed") -> None:
+        super().__init__(message)
+        self.reason = reason
 
 
 class Cancelled(Exception):
-    """The client has gone or has cancelled the request."""
+    """The client has gone or has cancelled the request; nothing goes on."""
+
+
+class Expired(Cancelled):
+    """The request has run for longer than it may."""
 
 
 class DraftLeaf(Protocol):
     """The small model."""
 
     async def propose(self, ids: Sequence[int], count: int) -> Sequence[int]:
-        """At most `count` tokens that may follow `ids`, greedily chosen."""
+        """At most `count` tokens that may follow `ids`; any exception but Cancelled means: go on without."""
         ...
 
 

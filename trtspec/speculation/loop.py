@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 
 from .counters import Counters
 from .detokenize import Decode
-from .leaves import Cancelled, DraftLeaf, TargetLeaf
+from .leaves import Cancelled, DraftLeaf, LeafError, TargetLeaf
 from .policy import DraftPolicy, clipped
 from .settle import cut_at_end, first_piece, new_tokens, settle, usable_draft
 from .transcript import Token, Transcript
@@ -34,7 +33,7 @@ class Limits:
     stop_words: tuple[str, ...] = ()
     max_draft_length: int | None = None
     vocab_size: int | None = None
-    draft_timeout: float | None = None  # seconds for one draft call
+    fence: int = 0  # output tokens that no call of a leaf reaches across: what it is told changes there
 
 
 @dataclass(frozen=True)
@@ -60,12 +59,23 @@ class Chunk:
 class Generation:
     """One request. `chunks` runs it; text and counts are final as soon as they are in a chunk."""
 
-    def __init__(self, prompt: Sequence[int], limits: Limits, models: Models, policy: DraftPolicy) -> None:
-        self._prompt = list(prompt)
+    def __init__(
+        self,
+        prompt: Sequence[int],
+        limits: Limits,
+        models: Models,
+        policy: DraftPolicy,
+        *,
+        running: Callable[[], int] = lambda: 1,
+        on_step: Callable[[int], None] = lambda drafted: None,
+    ) -> None:
+        self._prompt_length = len(prompt)
         self._ids = list(prompt)
         self._limits = limits
         self._models = models
         self._policy = policy
+        self._running = running
+        self._on_step = on_step  # told the draft length after every round, 0 after anything else
         self._transcript = Transcript(models.decode, limits.stop_words)
         self._word_ids = limits.stop_ids - set(limits.end_ids)
         self._enders = (*limits.end_ids, *sorted(self._word_ids))
@@ -79,22 +89,35 @@ class Generation:
 
         Raises Cancelled when `cancelled` says so (asked before every call of a leaf), LeafError from the target.
         """
-        while not self._finish and (wanted := self._wanted()) > 0:
-            await self._round(wanted, cancelled)
-            if chunk := self._take():
-                yield chunk
-        if not self._finish:
-            async with aclosing(self._plain(cancelled)) as pieces:
-                async for chunk in pieces:
+        while not self._finish:
+            drafted = self.counters.drafted
+            if (wanted := self._wanted()) > 0:
+                await self._round(wanted, cancelled)
+                if chunk := self._take():
                     yield chunk
+            else:
+                async with aclosing(self._plain(cancelled)) as pieces:
+                    async for chunk in pieces:
+                        yield chunk
+            self._on_step(self.counters.drafted - drafted)
+
+    @property
+    def _made(self) -> int:
+        return len(self._ids) - self._prompt_length
 
     @property
     def _remaining(self) -> int:
-        return self._limits.max_tokens - (len(self._ids) - len(self._prompt))
+        return self._limits.max_tokens - self._made
+
+    @property
+    def _room(self) -> int:
+        """Tokens that one call of the target may make."""
+        fence = self._limits.fence - self._made
+        return min(self._remaining, fence) if fence > 0 else self._remaining
 
     def _wanted(self) -> int:
-        """The draft length that the policy wants now; 0 ends speculation for the rest of the request."""
-        return self._policy(self.counters) if self._speculating else 0
+        """The draft length that the policy wants now."""
+        return self._policy.length(self._running()) if self._speculating else 0
 
     async def _round(self, wanted: int, cancelled: Callable[[], bool]) -> None:
         _check(cancelled)
@@ -106,47 +129,62 @@ class Generation:
         new = new_tokens(self._ids, returned, draft, len(draft) + 1)
         outcome = settle(draft, new, self._enders)
         self.counters = self.counters.with_round(len(draft), outcome.accepted)
+        self._policy = self._policy.after_round(len(draft), outcome.accepted)
         self._append(outcome.tokens, outcome.accepted, ended=outcome.ended)
 
     async def _propose(self, wanted: int) -> tuple[int, ...]:
         """The tokens to verify in this round; a draft that fails is not asked again in this request."""
-        count = clipped(wanted, remaining=self._remaining, engine_limit=self._limits.max_draft_length)
+        count = clipped(wanted, remaining=self._room, engine_limit=self._limits.max_draft_length)
         assert self._models.draft is not None
         if count == 0:
             return ()
         try:
-            raw = await asyncio.wait_for(self._models.draft.propose(self._ids, count), self._limits.draft_timeout)
-        except Exception:  # noqa: BLE001 - whatever the draft does, the request goes on without it
-            raw = None
-        draft = None if raw is None else usable_draft(self._without_echo(raw, count), count, self._limits.vocab_size)
-        if draft:
-            self._empty_drafts = 0
-            return cut_at_end(draft, self._enders)[0]
-        self.counters = self.counters.with_fallback()
+            raw = self._without_echo(await self._models.draft.propose(self._ids, count), count)
+        except Cancelled:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever the draft does, the request goes on without it
+            return self._fall_back(error.reason if isinstance(error, LeafError) else "failed")
+        draft = usable_draft(raw, count, self._limits.vocab_size)
+        if draft is None:
+            return self._fall_back("invalid")
+        if not draft:
+            return self._fall_back("empty")
+        self._empty_drafts = 0
+        return cut_at_end(draft, self._enders)[0]
+
+    def _fall_back(self, reason: str) -> tuple[int, ...]:
+        self.counters = self.counters.with_fallback(reason)
         self._empty_drafts += 1
-        self._speculating = draft is not None and self._empty_drafts < _EMPTY_DRAFTS
+        self._speculating = reason == "empty" and self._empty_drafts < _EMPTY_DRAFTS
         return ()
 
     def _without_echo(self, raw: Sequence[int], count: int) -> tuple[int, ...]:
         return new_tokens(self._ids, raw, (), count)
 
     async def _plain(self, cancelled: Callable[[], bool]) -> AsyncGenerator[Chunk, None]:
-        """The rest of the request as one streaming call of the target."""
+        """The target alone, in one streaming call: to the end of the request, or as far as the policy pauses."""
         _check(cancelled)
-        first = True
-        async with aclosing(self._models.target.stream(self._ids[:], self._remaining)) as pieces:
+        begin, limit = self._made, self._plain_limit()
+        async with aclosing(self._models.target.stream(self._ids[:], limit)) as pieces:
             async for piece in pieces:
                 _check(cancelled)
-                new = first_piece(self._ids, piece) if first else tuple(piece)
-                first = first and not piece
-                tokens, ended = cut_at_end(new[: self._remaining], self._enders)
+                new = first_piece(self._ids, piece) if self._made == begin else tuple(piece)
+                tokens, ended = cut_at_end(new[: limit - (self._made - begin)], self._enders)
                 self._append(tokens, ended=ended)
                 if chunk := self._take():
                     yield chunk
                 if self._finish:
                     return
+        if self._made - begin == limit:
+            self._policy = self._policy.after_plain(limit)
+            return
+        # a runtime that left the end token out, as in `settle`
         self._append(self._enders[:1], ended=True)
         yield self._last()
+
+    def _plain_limit(self) -> int:
+        pause = self._policy.pause() if self._speculating else None
+        return self._room if pause is None else max(1, min(pause, self._room))
 
     def _append(self, tokens: Sequence[int], drafted: int = 0, *, ended: bool) -> None:
         self._ids += tokens

@@ -1,25 +1,162 @@
-"""How many tokens to draft in the next round: pure functions of what happened so far."""
+"""How many tokens to draft in the next round: pure functions of the running requests and of what happened so far.
+
+A policy is a value. It answers for the next round, and `after_round` and `after_plain` give the policy that follows,
+so that whole courses are simulated without a model. When it answers 0, the target goes on alone for `pause` tokens
+and the policy is asked again. The draft's KV cache is behind by then; its next call carries the whole sequence, and it
+catches up in one prefill of what it has missed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Protocol
 
-from .counters import Counters
+__all__ = ["Adaptive", "DraftPolicy", "Fixed", "Schedule", "clipped", "fixed_length"]
 
-__all__ = ["DraftPolicy", "clipped", "fixed_length"]
+# Tokens that the target makes alone before a policy that answered 0 is asked again.
+_PAUSE = 32
+# Adaptive: rounds over which acceptance is pooled, rounds of a probe, and tokens of the first and the longest rest.
+_WINDOW = 8
+_PROBE = 4
+_REST = 64
+_LONGEST_REST = 512
 
-# A policy is asked before every round and answers with the wanted number of draft tokens; 0 means: none this round.
-DraftPolicy = Callable[[Counters], int]
+
+class DraftPolicy(Protocol):
+    """Chooses the draft length of each round of one request."""
+
+    def length(self, running: int) -> int:
+        """Tokens to draft in the next round while `running` requests are in work; 0: none."""
+        ...
+
+    def pause(self) -> int | None:
+        """After an answer of 0: tokens without a draft until the next question, None: for the rest of the request."""
+        ...
+
+    def after_round(self, drafted: int, accepted: int) -> DraftPolicy:
+        """The policy after a round."""
+        ...
+
+    def after_plain(self, tokens: int) -> DraftPolicy:
+        """The policy after `tokens` that the target made alone."""
+        ...
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """The same length in every round."""
+
+    tokens: int
+
+    def length(self, running: int) -> int:
+        """`tokens`, whatever else runs."""
+        del running
+        return self.tokens
+
+    def pause(self) -> int | None:
+        """None: a fixed 0 stays."""
+        return None
+
+    def after_round(self, drafted: int, accepted: int) -> Fixed:
+        """Itself."""
+        del drafted, accepted
+        return self
+
+    def after_plain(self, tokens: int) -> Fixed:
+        """Itself."""
+        del tokens
+        return self
 
 
 def fixed_length(length: int) -> DraftPolicy:
     """The policy that always wants `length` tokens."""
+    return Fixed(length)
 
-    def policy(counters: Counters) -> int:
-        del counters
-        return length
 
-    return policy
+@dataclass(frozen=True)
+class Schedule:
+    """The length by running requests: that of the smallest bound that is not exceeded; beyond the last one none."""
+
+    steps: tuple[tuple[int, int], ...]  # (running requests up to, draft length), bounds ascending
+
+    @classmethod
+    def of(cls, lengths: Mapping[int, int]) -> Schedule:
+        """The schedule of {running requests up to: draft length}."""
+        return cls(tuple(sorted(lengths.items())))
+
+    def length(self, running: int) -> int:
+        """The length of the first step with a bound of at least `running`."""
+        return next((tokens for bound, tokens in self.steps if running <= bound), 0)
+
+    def pause(self) -> int | None:
+        """A few tokens: the load may fall at any time."""
+        return _PAUSE
+
+    def after_round(self, drafted: int, accepted: int) -> Schedule:
+        """Itself."""
+        del drafted, accepted
+        return self
+
+    def after_plain(self, tokens: int) -> Schedule:
+        """Itself."""
+        del tokens
+        return self
+
+
+@dataclass(frozen=True)
+class Adaptive:
+    """The length by the request's own acceptance.
+
+    One token more after a round in which everything was accepted, one less after a round in which less than half was,
+    within `shortest` and `longest`. When the pooled acceptance of the last rounds is below `off_below`, the request
+    rests for some tokens and then probes with the shortest drafts; each probe that fails doubles the rest.
+    """
+
+    now: int
+    shortest: int
+    longest: int
+    off_below: float
+    recent: tuple[tuple[int, int], ...] = ()  # (drafted, accepted) of the last rounds
+    probing: bool = False
+    resting: int = 0  # tokens left
+    rest: int = _REST  # tokens of the next rest
+
+    def length(self, running: int) -> int:
+        """The present length; 0 while it rests."""
+        del running
+        return 0 if self.resting else self.now
+
+    def pause(self) -> int | None:
+        """What is left of the rest."""
+        return self.resting
+
+    def after_round(self, drafted: int, accepted: int) -> Adaptive:
+        """Longer, shorter, at rest, or past a probe."""
+        if drafted == 0:
+            return self
+        recent = (*self.recent, (drafted, accepted))[-_WINDOW:]
+        if len(recent) < (_PROBE if self.probing else _WINDOW):
+            return replace(self, recent=recent, now=self._next_length(drafted, accepted))
+        rate = sum(good for _, good in recent) / sum(made for made, _ in recent)
+        if rate < self.off_below:
+            longer = min(2 * self.rest, _LONGEST_REST)
+            return replace(self, recent=(), resting=self.rest, rest=longer, probing=False, now=self.shortest)
+        rest = _REST if self.probing else self.rest
+        return replace(self, recent=recent, probing=False, rest=rest, now=self._next_length(drafted, accepted))
+
+    def after_plain(self, tokens: int) -> Adaptive:
+        """Closer to the end of the rest, and then on probation."""
+        if not self.resting:
+            return self
+        left = max(0, self.resting - tokens)
+        return replace(self, resting=left, probing=left == 0)
+
+    def _next_length(self, drafted: int, accepted: int) -> int:
+        step = 1 if accepted == drafted else -1 if 2 * accepted < drafted else 0
+        # a draft cut short (at the token limit, or at an end token) says nothing about a longer one
+        step = 0 if step > 0 and drafted < self.now else step
+        return min(self.longest, max(self.shortest, self.now + step))
 
 
 def clipped(wanted: int, *, remaining: int, engine_limit: int | None) -> int:

@@ -26,7 +26,8 @@ def new_tokens(prompt: Ids, returned: Ids, draft: Ids, limit: int) -> tuple[int,
     length (a prompt shorter than the draft), the one that agrees with `draft` counts; a leaf is asked not to echo.
     """
     whole = tuple(returned)
-    if whole[: len(prompt)] != tuple(prompt):
+    # the first comparison spares most calls a copy of a long prompt
+    if len(whole) < len(prompt) or whole[: len(prompt)] != tuple(prompt):
         return whole
     rest = whole[len(prompt) :]
     if len(whole) > limit:

@@ -15,8 +15,7 @@ class StopWords:
     """
 
     def __init__(self, words: Iterable[str] = ()) -> None:
-        self._words = tuple(dict.fromkeys(word for word in words if word))
-        self._longest = max(map(len, self._words), default=0)
+        self._words = [_Word(word) for word in dict.fromkeys(words) if word]
         self._held = ""
         self.found: str | None = None
 
@@ -27,15 +26,17 @@ class StopWords:
 
     def push(self, text: str) -> str:
         """The text that may be shown now; after a stop word (`found`) nothing more."""
-        if self.found is not None:
-            return ""
+        if self.found is not None or not self._words:
+            return "" if self.found is not None else text
+        start = len(self._held)
         text = self._held + text
-        match = self._first_match(text)
-        if match is not None:
-            start, self.found = match
-            self._held = ""
-            return text[:start]
-        keep = self._possible_start(text)
+        for index in range(start, len(text)):
+            complete = [word for word in self._words if word.feed(text[index])]
+            if complete:
+                self.found = max((word.text for word in complete), key=len)
+                self._held = ""
+                return text[: index + 1 - len(self.found)]
+        keep = max(word.matched for word in self._words)
         self._held = text[len(text) - keep :]
         return text[: len(text) - keep]
 
@@ -44,18 +45,26 @@ class StopWords:
         held, self._held = self._held, ""
         return held
 
-    def _first_match(self, text: str) -> tuple[int, str] | None:
-        found = [(text.find(word), word) for word in self._words]
-        matches = [(start + len(word), start, word) for start, word in found if start >= 0]
-        if not matches:
-            return None
-        _, start, word = min(matches)
-        return start, word
 
-    def _possible_start(self, text: str) -> int:
-        """Length of the longest end of `text` that is a beginning of a stop word."""
-        for length in range(min(self._longest - 1, len(text)), 0, -1):
-            end = text[len(text) - length :]
-            if any(word.startswith(end) for word in self._words):
-                return length
-        return 0
+class _Word:
+    """How much of one word the text so far ends with; a character costs the same however long the word is.
+
+    Knuth, Morris, Pratt: Fast pattern matching in strings, SIAM J. Comput. 6 (1977).
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.matched = 0
+        self._fallback = [0] * len(text)
+        for index in range(1, len(text)):
+            length = self._fallback[index - 1]
+            while length and text[index] != text[length]:
+                length = self._fallback[length - 1]
+            self._fallback[index] = length + (text[index] == text[length])
+
+    def feed(self, character: str) -> bool:
+        """Whether the word is complete with this character."""
+        while self.matched and self.text[self.matched] != character:
+            self.matched = self._fallback[self.matched - 1]
+        self.matched += self.text[self.matched] == character
+        return self.matched == len(self.text)

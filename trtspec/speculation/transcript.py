@@ -37,8 +37,9 @@ class _Placed:
 class Transcript:
     """Collects tokens, lets their text through as far as no stop word can reach back into it.
 
-    A token counts (`count`) as soon as some of its text is through, or everything before it is and nothing is held.
-    A stop word cuts the text before it, and with the text the tokens that would only have added to what was cut.
+    A token counts (`count`) as soon as some text at or after its place is through, or nothing more comes. A stop word
+    cuts the text before it, and with the text the tokens that would only have added to what was cut; so the count
+    does not depend on the pieces in which tokens arrive.
     """
 
     def __init__(self, decode: Decode, stop_words: Iterable[str] = ()) -> None:
@@ -48,6 +49,7 @@ class Transcript:
         self._length = 0  # characters of all tokens
         self._through = 0  # characters let through
         self._text: list[str] = []
+        self._closed = False
         self.count = 0
 
     @property
@@ -64,6 +66,7 @@ class Transcript:
 
     def close(self) -> None:
         """No more tokens come: let through what was held back."""
+        self._closed = True
         if self.stopped:
             return
         rest = self._decoder.flush()
@@ -103,6 +106,6 @@ class Transcript:
             self._text.append(text)
 
     def _countable(self) -> list[_Placed]:
-        if not self.stopped and not self._stop.held:
+        if self._closed and not self.stopped:
             return list(self._waiting)
         return [placed for placed in self._waiting if placed.start < self._through]

@@ -12,7 +12,7 @@ from typing import Literal
 from trtspec.errors import Problem, SpecError
 from trtspec.spec import Spec
 from trtspec.spec.model import TensorRTLLM
-from trtspec.toolchain.images import full_image, is_plain_triton, triton_image, version_of_image
+from trtspec.toolchain.images import full_image, image_tag, is_plain_triton, triton_image, version_of_image
 from trtspec.toolchain.releases import REFERENCE, images_for, minor_of, parse_version, same_release
 
 __all__ = ["Origin", "Toolchain", "installed_mismatch", "installed_version", "resolve_section", "resolve_toolchain"]
@@ -39,9 +39,9 @@ class Toolchain:
 def resolve_toolchain(spec: Spec, *, image: str | None = None) -> Toolchain:
     """The toolchain of `spec`; `image` (a command's --in-docker) replaces tensorrt_llm.image.
 
-    The version is the spec's; else the installed one, unless an image is given that carries another; else the image's;
-    else `REFERENCE`. SpecError when version and image contradict each other or say too little; VersionUnsupported
-    outside `SUPPORTED`.
+    The version is the spec's (`1.2`: the 1.2.x that is there); else the installed one, unless an image is given that
+    carries another; else the image's; else `REFERENCE`. SpecError when version and image contradict each other or say
+    too little; VersionUnsupported outside `SUPPORTED`.
     """
     return resolve_section(spec.tensorrt_llm, image=image)
 
@@ -67,7 +67,7 @@ def _choose(version: str | None, image: str | None, installed: str | None) -> tu
         parse_version(version)
         if image and carried is not None and not same_release(version, carried):
             raise _contradiction(version, image, carried)
-        return (carried if carried and len(parse_version(version).release) < 3 else version), "spec"
+        return _in_full(version, carried if image else installed), "spec"
     if image and carried is None:
         raise _unknown_image(image)
     if installed is not None and (carried is None or same_release(installed, carried)):
@@ -75,21 +75,27 @@ def _choose(version: str | None, image: str | None, installed: str | None) -> tu
     return (carried, "image") if carried is not None else (REFERENCE, "default")
 
 
+def _in_full(version: str, known: str | None) -> str:
+    """`version`, or where it leaves numbers out (`1.2`) the release that is there and fits it."""
+    short = len(parse_version(version).release) < 3
+    return known if short and known is not None and same_release(version, known) else version
+
+
 def _contradiction(version: str, image: str, carried: str) -> SpecError:
-    fitting = images_for(version)
+    fitting = [image_tag(image)[1].removesuffix("-trtllm-python-py3") for image in images_for(version)]
     known = f"images with {version}: {', '.join(fitting)}" if fitting else f"no image with {version} is known"
     message = f"{full_image(image)} carries TensorRT-LLM {carried}, tensorrt_llm.version is {version}"
-    fix = f"set tensorrt_llm.image to {fitting[0]}" if fitting else f"set tensorrt_llm.version to {carried}"
-    return SpecError("tensorrt_llm", [Problem("tensorrt_llm.image", f"{message}; {known}")], fix=fix)
+    fix = f"set tensorrt_llm.image: {fitting[0]}" if fitting else f"set tensorrt_llm.version to {carried}"
+    return SpecError("", [Problem("tensorrt_llm.image", f"{message}; {known}")], fix=fix)
 
 
 def _unknown_image(image: str) -> SpecError:
     if is_plain_triton(image):
         message = f"{full_image(image)} has no TensorRT-LLM in it; the flavour with it ends in -trtllm-python-py3"
-        return SpecError("tensorrt_llm", [Problem("tensorrt_llm.image", message)], fix=f"use {triton_image('26.04')}")
+        return SpecError("", [Problem("tensorrt_llm.image", message)], fix=f"use {triton_image('26.04')}")
     message = f"which TensorRT-LLM is in {image} is not known"
     fix = f"say it: tensorrt_llm.version: {REFERENCE}"
-    return SpecError("tensorrt_llm", [Problem("tensorrt_llm.version", message)], fix=fix)
+    return SpecError("", [Problem("tensorrt_llm.version", message)], fix=fix)
 
 
 def installed_mismatch(toolchain: Toolchain) -> str | None:

@@ -65,6 +65,7 @@ class GenerationRequest:
     min_tokens: int = 0
     sampling: Sampling = field(default_factory=Sampling)
     return_logits: bool = False
+    return_log_probs: bool = False
 
 
 @dataclass(frozen=True)
@@ -81,13 +82,17 @@ class Stats:
 
 @dataclass(frozen=True)
 class Update:
-    """New tokens of a request (and their logits [n, vocab] when asked for), or its end."""
+    """New tokens of a request, or its end; with their logits [n, vocab] and log-probabilities when asked for.
+
+    Log-probabilities are of the model's own distribution, before temperature, penalties and bad words.
+    """
 
     tokens: TokenList
     stats: Stats
     finish: FinishReason | None = None
     error: RequestFailed | None = None
     logits: Tensor | None = None
+    log_probs: tuple[float, ...] = ()
 
     @property
     def final(self) -> bool:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from trtspec.torch_runtime.request import GenerationRequest, Sampling
 
-__all__ = ["choose_tokens", "uniform"]
+__all__ = ["choose_tokens", "log_probs", "uniform"]
 
 _MASK = (1 << 64) - 1
 
@@ -48,6 +48,12 @@ def choose_tokens(logits: Tensor, request: GenerationRequest, context: Sequence[
         )
         for index, row in enumerate(logits)
     ]
+
+
+def log_probs(logits: Tensor, tokens: Sequence[int]) -> tuple[float, ...]:
+    """The natural logarithm of the chance of token i in row i of `logits` [n, vocab], n at least len(tokens)."""
+    rows = torch.log_softmax(logits[: len(tokens)].float(), -1)
+    return tuple(float(rows[index, token]) for index, token in enumerate(tokens))
 
 
 def _edited(request: GenerationRequest) -> bool:

@@ -11,7 +11,7 @@ from torch import Tensor
 from trtspec.errors import RequestFailed
 from trtspec.torch_runtime.kv import SequenceKV
 from trtspec.torch_runtime.request import FinishReason, GenerationRequest, Listener, Stats, Update
-from trtspec.torch_runtime.sampling import choose_tokens
+from trtspec.torch_runtime.sampling import choose_tokens, log_probs
 
 __all__ = ["Running", "accepted_length"]
 
@@ -68,7 +68,8 @@ class Running:
         added = tuple(self.tokens[before:])
         self.accepted = min(self.accepted, len(added))
         kept = logits[: len(added)].clone() if self.request.return_logits else None
-        return Update(added, self.stats(), finish, logits=kept)
+        chances = log_probs(logits, added) if self.request.return_log_probs else ()
+        return Update(added, self.stats(), finish, logits=kept, log_probs=chances)
 
     def _extend(self, new: list[int]) -> FinishReason | None:
         for token in new:

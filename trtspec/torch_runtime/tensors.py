@@ -19,7 +19,7 @@ HONOURED = (
     "input_ids", "input_lengths", "request_output_len", "draft_input_ids", "end_id", "pad_id", "stop_words_list",
     "bad_words_list", "streaming", "exclude_input_in_output", "temperature", "runtime_top_k", "runtime_top_p",
     "repetition_penalty", "presence_penalty", "frequency_penalty", "min_tokens", "seed", "return_generation_logits",
-    "return_perf_metrics", "beam_width", "num_return_sequences",
+    "return_log_probs", "return_perf_metrics", "beam_width", "num_return_sequences",
 )  # fmt: skip
 
 
@@ -50,6 +50,7 @@ def parse_request(tensors: Mapping[str, Array]) -> LeafRequest:
         min_tokens=reader.integer("min_tokens", 0),
         sampling=reader.sampling(),
         return_logits=reader.flag("return_generation_logits"),
+        return_log_probs=reader.flag("return_log_probs"),
     )
     return LeafRequest(
         generation, reader.flag("streaming"), reader.flag("exclude_input_in_output"), reader.flag("return_perf_metrics")
@@ -138,12 +139,18 @@ class Answer:
         self._request = request
         self._tokens: list[int] = []
         self._logits: list[Array] = []
+        self._log_probs: list[float] = []
+        self._sum = 0.0
 
     def take(self, update: Update) -> dict[str, Array] | None:
         """Output tensors to send now, or None: every update when streaming, all together at the end otherwise."""
         logits = [] if update.logits is None else [update.logits.float().cpu().numpy()]
+        self._sum += sum(update.log_probs)
+        self._log_probs += update.log_probs
         if self._request.streaming:
-            return self._outputs(list(update.tokens), logits, update)
+            outputs = self._outputs(list(update.tokens), logits, update)
+            self._log_probs.clear()
+            return outputs
         self._tokens += update.tokens
         self._logits += logits
         if not update.final:
@@ -161,6 +168,9 @@ class Answer:
         }
         if logits:
             outputs["generation_logits"] = np.concatenate(logits)[None, None].astype(np.float32)
+        if self._request.generation.return_log_probs:
+            outputs["cum_log_probs"] = np.array([[self._sum]], dtype=np.float32)
+            outputs["output_log_probs"] = np.array([[self._log_probs]], dtype=np.float32).reshape(1, 1, -1)
         if self._request.perf_metrics:
             rate = stats.accepted / stats.drafted if stats.drafted else 0.0
             outputs["acceptance_rate"] = np.array([[rate]], dtype=np.float32)

@@ -1,47 +1,81 @@
 """`tensorrt_llm_bls`: text in, text out; the same file serves both arms.
 
-Several requests are in work at a time: Triton calls `execute` again while an earlier call awaits, and every inner
-request waits in a thread. Needs numpy and tokenizers (or transformers) only, and the files beside it.
+`execute` returns at once; each request is a coroutine in a thread of its own (frontend_runtime.py). Needs numpy and
+tokenizers (or transformers) only, and the files beside it; jinja2 for chat.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
+import threading
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import aclosing
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import triton_python_backend_utils as pb_utils
 
 if TYPE_CHECKING:
-    from trtspec.speculation import Cancelled, Generation, LeafError, Limits, Models, fixed_length
+    from trtspec.speculation import Cancelled, Expired, Generation, LeafError, Limits, Models
+    from trtspec.triton_models.frontend_calls import Calls
+    from trtspec.triton_models.frontend_chat import ChatTemplate
+    from trtspec.triton_models.frontend_deployment import Deployment
     from trtspec.triton_models.frontend_inputs import (
-        Deployment,
         Request,
         RequestError,
         parse_parameters,
         read_request,
         refuse_unknown_parameters,
     )
-    from trtspec.triton_models.frontend_leaves import Context, DraftModel, Runtime, TargetModel
+    from trtspec.triton_models.frontend_leaves import Context, DraftModel, Exchange, TargetModel
+    from trtspec.triton_models.frontend_metrics import Metrics, RequestMeter
     from trtspec.triton_models.frontend_outputs import Responses
+    from trtspec.triton_models.frontend_runtime import Task
     from trtspec.triton_models.frontend_tokenizer import load_tokenizer
 else:
-    from frontend_inputs import Deployment, RequestError, parse_parameters, read_request, refuse_unknown_parameters
-    from frontend_leaves import Context, DraftModel, Runtime, TargetModel
+    from frontend_calls import Calls
+    from frontend_chat import ChatTemplate
+    from frontend_deployment import Deployment
+    from frontend_inputs import RequestError, parse_parameters, read_request, refuse_unknown_parameters
+    from frontend_leaves import Context, DraftModel, Exchange, TargetModel
+    from frontend_metrics import Metrics, RequestMeter
     from frontend_outputs import Responses
+    from frontend_runtime import Task
     from frontend_tokenizer import load_tokenizer
-    from speculation import Cancelled, Generation, LeafError, Limits, Models, fixed_length
+    from speculation import Cancelled, Expired, Generation, LeafError, Limits, Models
 
 _FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
-# Asking Triton whether a request was cancelled is a message to another process: not more often than this (seconds).
-_CANCEL_CHECK = 0.02
 # Input tensors that steer the choice of a token but keep it greedy; the draft gets these alone.
 _SHAPING = ("repetition_penalty", "presence_penalty", "frequency_penalty")
+
+
+class _Job:
+    """One request while it is served, and the way back to its client."""
+
+    def __init__(self, raw: Any, meter: RequestMeter) -> None:
+        self.raw, self.meter = raw, meter
+        self._sender = raw.get_response_sender()
+        self._lock = threading.Lock()
+        self._ended = False
+
+    def is_cancelled(self) -> bool:
+        """Whether the client has gone. Triton must not be asked once the last response is sent: it would crash."""
+        with self._lock:
+            return not self._ended and bool(self._sender.is_cancelled())
+
+    def send(self, response: Any, result: str = "") -> bool:
+        """Send a response, the last one when it has a result; False when that one has been sent already."""
+        with self._lock:
+            if self._ended:
+                return False
+            self._ended = bool(result)
+            if result:
+                self.meter.end(result)
+            self._sender.send(response, flags=_FINAL if result else 0)
+        return True
 
 
 class TritonPythonModel:
@@ -53,67 +87,100 @@ class TritonPythonModel:
         values = {key: value["string_value"] for key, value in config["parameters"].items()}
         self._deployment = Deployment.from_parameters(values)
         self._inputs = [tensor["name"] for tensor in config["input"]]
-        self._tokenizer = load_tokenizer(Path(self._deployment.tokenizer_dir))
-        self._runtime = Runtime()
+        folder = Path(self._deployment.tokenizer_dir)
+        self._tokenizer = load_tokenizer(folder)
+        self._chat = ChatTemplate(folder)
+        self._calls = Calls(every_tick=lambda: self._metrics.export())
+        self._metrics = Metrics(config["name"], args["model_version"], lambda: self._calls.runtime.running)
+        self._calls.start()
 
-    async def execute(self, requests: list[Any]) -> None:
-        """Serve all `requests` at once; answers go through each request's own sender."""
-        await asyncio.gather(*(self._serve(request) for request in requests))
+    def execute(self, requests: list[Any]) -> None:
+        """Start all `requests` and return; answers go through each request's own sender."""
+        for raw in requests:
+            job = _Job(raw, RequestMeter(self._metrics, Exchange()))
+            limit = self._deployment.request_timeout
+            deadline = None if limit is None else time.monotonic() + limit
+            self._calls.runtime.start(Task(self._serve(job), job.is_cancelled, deadline))
 
     def finalize(self) -> None:
         """Let go of the threads."""
-        self._runtime.close()
+        self._calls.close()
 
-    async def _serve(self, request: Any) -> None:
-        sender = request.get_response_sender()
+    async def _serve(self, job: _Job) -> None:
         try:
-            await self._answer(request, sender)
+            await self._answer(job)
         except RequestError as error:
-            _send_error(sender, str(error), pb_utils.TritonError.INVALID_ARG)
+            _fail(job, error.code, str(error), "INVALID_ARG")
         except LeafError as error:
-            _send_error(sender, f"target_failed: {error}", pb_utils.TritonError.INTERNAL)
+            _fail(job, "target_failed", f"target_failed: {error}", "INTERNAL")
+        except Expired as error:
+            _fail(job, "timeout", f"timeout: {error}", "UNAVAILABLE")
         except Cancelled as error:
-            _send_error(sender, f"cancelled: {error}", pb_utils.TritonError.CANCELLED)
+            _fail(job, "cancelled", f"cancelled: {error}", "CANCELLED")
         except Exception as error:  # noqa: BLE001 - the client gets one line, the server's log the rest
             pb_utils.Logger.log_error(traceback.format_exc())
             line = " ".join(f"internal: {type(error).__name__}: {error}".split())
-            _send_error(sender, line, pb_utils.TritonError.INTERNAL)
+            _fail(job, "internal", line, "INTERNAL")
 
-    async def _answer(self, raw: Any, sender: Any) -> None:
-        refuse_unknown_parameters(parse_parameters(raw.parameters()), self._inputs)
-        tensors = {tensor.name(): tensor.as_numpy() for tensor in raw.inputs()}
-        request = read_request(tensors, self._deployment)
-        prompt = self._tokenizer.encode_prompt(request.text)
+    async def _answer(self, job: _Job) -> None:
+        refuse_unknown_parameters(parse_parameters(job.raw.parameters()), self._inputs)
+        arrays = {tensor.name(): tensor.as_numpy() for tensor in job.raw.inputs()}
+        request = read_request(arrays, self._deployment)
+        text, prompt = self._prompt(request)
+        limits = self._limits(request, prompt)
+        self._metrics.add("trtspec_prompt_tokens_total", len(prompt))
+        longest = self._longest_draft(request)
         responses = Responses(
             prompt,
-            request.num_draft_tokens,
+            longest,
             details=request.details,
+            log_probs=job.meter.exchange.log_probs if request.log_probs else None,
             left_out=request.left_out,
-            prefix=request.text if request.with_prompt else "",
+            prefix=text if request.with_prompt else "",
         )
-        generation = self._generation(request, prompt)
-        async with aclosing(generation.chunks(_throttled(sender.is_cancelled))) as chunks:
+        generation = self._generation(request, prompt, limits, job.meter)
+        async with aclosing(generation.chunks()) as chunks:
             async for chunk in chunks:
                 responses.add(chunk)
+                job.meter.progress(chunk.counters, chunk.num_output_tokens, text=bool(chunk.text))
                 if request.stream or chunk.finish_reason:
-                    _send(sender, responses.arrays(chunk), final=bool(chunk.finish_reason))
+                    tensors = [pb_utils.Tensor(name, array) for name, array in responses.arrays(chunk).items()]
+                    job.send(pb_utils.InferenceResponse(tensors), chunk.finish_reason)
 
-    def _generation(self, request: Request, prompt: list[int]) -> Generation:
+    def _prompt(self, request: Request) -> tuple[str, list[int]]:
+        if request.messages is None:
+            return request.text, self._tokenizer.encode_prompt(request.text)
+        text = self._chat.render(request.messages)
+        return text, self._tokenizer.encode_rendered(text)
+
+    def _longest_draft(self, request: Request) -> int:
+        """The longest draft that a round of this request can have: the size of its histogram."""
+        if request.num_draft_tokens is not None:
+            return request.num_draft_tokens
         deployment = self._deployment
-        limits = Limits(
+        return {"fixed": deployment.num_draft_tokens}.get(deployment.policy, deployment.max_draft_length)
+
+    def _generation(self, request: Request, prompt: list[int], limits: Limits, meter: RequestMeter) -> Generation:
+        deployment = self._deployment
+        context = self._context(request, prompt, limits)
+        models = Models(
+            TargetModel(self._calls, deployment.target_model, context, meter.exchange),
+            self._tokenizer.decode,
+            self._draft(request, context, meter.exchange),
+        )
+        policy = deployment.draft_policy(request.num_draft_tokens)
+        running = self._calls.runtime
+        return Generation(prompt, limits, models, policy, running=lambda: running.running, on_step=meter.step)
+
+    def _limits(self, request: Request, prompt: list[int]) -> Limits:
+        return Limits(
             max_tokens=self._budget(request, prompt),
             end_ids=request.end_ids,
             stop_ids=self._stop_ids(request),
             stop_words=request.stop_words,
-            max_draft_length=deployment.max_draft_length,
-            vocab_size=deployment.vocab_size,
-            draft_timeout=deployment.draft_timeout,
-        )
-        context = self._context(request, prompt, limits)
-        target = TargetModel(self._runtime, deployment.target_model, context)
-        draft = self._draft(request, context)
-        return Generation(
-            prompt, limits, Models(target, self._tokenizer.decode, draft), fixed_length(request.num_draft_tokens)
+            max_draft_length=self._deployment.max_draft_length,
+            vocab_size=self._deployment.vocab_size,
+            fence=request.min_tokens if len(request.end_ids) > 1 else 0,
         )
 
     def _budget(self, request: Request, prompt: list[int]) -> int:
@@ -140,34 +207,25 @@ class TritonPythonModel:
             min_tokens=request.min_tokens,
             bad_words=[ids for word in request.bad_words for ids in self._tokenizer.word_variants(word)],
             sampling=request.sampling,
+            min_tokens_name=self._deployment.min_tokens_name,
+            returns=("return_log_probs",) if request.log_probs else (),
         )
 
-    def _draft(self, request: Request, context: Context) -> DraftModel | None:
-        if not request.num_draft_tokens:
+    def _draft(self, request: Request, context: Context, exchange: Exchange) -> DraftModel | None:
+        """Without logits the draft is greedy; with them its tokens have to be drawn as the target's are."""
+        deployment = self._deployment
+        if not deployment.draft_model or request.num_draft_tokens == 0:
             return None
-        greedy = {name: array for name, array in context.sampling.items() if name in _SHAPING}
-        return DraftModel(self._runtime, self._deployment.draft_model, context.with_sampling(greedy))
+        if request.logits:
+            exchange.opaque = deployment.fast_logits
+            context = replace(context, returns=("return_generation_logits",))
+        else:
+            greedy = {name: array for name, array in context.sampling.items() if name in _SHAPING}
+            context = context.with_sampling(greedy)
+        return DraftModel(self._calls, deployment.draft_model, context, exchange, deployment.draft_timeout)
 
 
-def _throttled(is_cancelled: Callable[[], bool]) -> Callable[[], bool]:
-    last = -_CANCEL_CHECK
-
-    def check() -> bool:
-        nonlocal last
-        now = time.monotonic()
-        if now - last < _CANCEL_CHECK:
-            return False
-        last = now
-        return bool(is_cancelled())
-
-    return check
-
-
-def _send(sender: Any, arrays: Mapping[str, Any], *, final: bool) -> None:
-    tensors = [pb_utils.Tensor(name, array) for name, array in arrays.items()]
-    sender.send(pb_utils.InferenceResponse(tensors), flags=_FINAL if final else 0)
-
-
-def _send_error(sender: Any, text: str, code: Any) -> None:
-    response = pb_utils.InferenceResponse(output_tensors=[], error=pb_utils.TritonError(text, code))
-    sender.send(response, flags=_FINAL)
+def _fail(job: _Job, code: str, text: str, kind: str) -> None:
+    error = pb_utils.TritonError(text, getattr(pb_utils.TritonError, kind))
+    if not job.send(pb_utils.InferenceResponse(output_tensors=[], error=error), code):
+        pb_utils.Logger.log_warn(f"after an answer: {text}")

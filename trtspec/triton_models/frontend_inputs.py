@@ -7,12 +7,15 @@ import json
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["CONTROL_PARAMETERS", "Deployment", "Request", "RequestError", "read_request", "refuse_unknown_parameters"]
+if TYPE_CHECKING:
+    from trtspec.triton_models.frontend_deployment import Deployment
+
+__all__ = ["CONTROL_PARAMETERS", "Request", "RequestError", "read_request", "refuse_unknown_parameters"]
 
 Array = npt.NDArray[Any]
 
@@ -29,6 +32,37 @@ CONTROL_PARAMETERS = frozenset(
         "triton_enable_empty_final_response",
     }
 )
+
+# Inputs of NVIDIA's BLS that are not declared here, and why; anything else undeclared is a typing mistake.
+_NO_ADAPTERS = "LoRA adapters are not supported: the draft has none that would fit"
+_NO_LOGITS = "logits are not returned"
+_ONE_TEXT = "this deployment takes text and gives one text"
+_REFUSED = {
+    "lora_task_id": _NO_ADAPTERS,
+    "lora_weights": _NO_ADAPTERS,
+    "lora_config": _NO_ADAPTERS,
+    "num_return_sequences": "one answer per request; send the request again with another seed",
+    "length_penalty": "only beam search has a length penalty, and speculation has one beam",
+    "top_p_min": "top-p decay would depend on how an answer is cut into rounds",
+    "top_p_decay": "top-p decay would depend on how an answer is cut into rounds",
+    "return_context_logits": _NO_LOGITS,
+    "return_generation_logits": _NO_LOGITS,
+    "return_log_probs": "the runtime of this deployment gives none",
+    "use_draft_logits": "this deployment accepts by tokens",
+    "embedding_bias_words": "biases are not supported; bad_words keeps words out",
+    "embedding_bias_weights": "biases are not supported; bad_words keeps words out",
+    "prompt_embedding_table": _ONE_TEXT,
+    "prompt_vocab_size": _ONE_TEXT,
+    "prompt_table_extra_id": _ONE_TEXT,
+    "decoder_text_input": _ONE_TEXT,
+    "image_input": _ONE_TEXT,
+    "image_bytes_input": _ONE_TEXT,
+    "image_url_input": _ONE_TEXT,
+    "video_bytes_input": _ONE_TEXT,
+    "guided_decoding_guide_type": "guided decoding is not supported: the draft would not follow the guide",
+    "guided_decoding_guide": "guided decoding is not supported: the draft would not follow the guide",
+}
+_LONGEST_WORD = 1024  # bytes
 
 # Frontend input → the target's input, its type and the smallest value allowed.
 _SAMPLING: dict[str, tuple[str, type[np.generic], float]] = {
@@ -64,43 +98,14 @@ class RequestError(Exception):
 
 
 @dataclass(frozen=True)
-class Deployment:
-    """What the repository says about this arm: model names, limits, end ids."""
-
-    target_model: str
-    draft_model: str  # empty: this arm has no draft
-    tokenizer_dir: str
-    num_draft_tokens: int
-    max_draft_length: int
-    end_ids: tuple[int, ...]
-    max_seq_len: int
-    vocab_size: int
-    draft_timeout: float
-
-    @classmethod
-    def from_parameters(cls, parameters: Mapping[str, str]) -> Deployment:
-        """Read the model parameters of config.pbtxt; KeyError or ValueError when one is missing or no number."""
-        return cls(
-            target_model=parameters["tensorrt_llm_model_name"],
-            draft_model=parameters["tensorrt_llm_draft_model_name"],
-            tokenizer_dir=parameters["tokenizer_dir"],
-            num_draft_tokens=int(parameters["num_draft_tokens"]),
-            max_draft_length=int(parameters["max_draft_length"]),
-            end_ids=tuple(int(part) for part in parameters["end_ids"].split(",") if part.strip()),
-            max_seq_len=int(parameters["max_seq_len"]),
-            vocab_size=int(parameters["vocab_size"]),
-            draft_timeout=float(parameters["draft_timeout_seconds"]),
-        )
-
-
-@dataclass(frozen=True)
 class Request:
     """A request, checked."""
 
-    text: str
+    text: str  # empty when messages are given
     max_tokens: int
+    messages: str | None = None  # JSON
     stream: bool = False
-    num_draft_tokens: int = 0
+    num_draft_tokens: int | None = None  # None: as the deployment's policy says
     stop_words: tuple[str, ...] = ()
     bad_words: tuple[str, ...] = ()
     end_ids: tuple[int, ...] = ()
@@ -109,6 +114,8 @@ class Request:
     sampling: Mapping[str, Array] = field(default_factory=dict)  # the target's input names
     with_prompt: bool = False
     details: bool = False
+    log_probs: bool = False
+    logits: bool = False  # acceptance by the draft's logits
     left_out: frozenset[str] = frozenset()
 
 
@@ -117,6 +124,8 @@ def refuse_unknown_parameters(parameters: Mapping[str, Any], inputs: Collection[
     for name in parameters:
         if name in CONTROL_PARAMETERS:
             continue
+        if name in _REFUSED:
+            raise RequestError("invalid_request", f"{name} is not supported here: {_REFUSED[name]}")
         close = difflib.get_close_matches(name, sorted(inputs), n=1, cutoff=0.6)
         hint = f"did you mean {close[0]}?" if close else f"known are {', '.join(sorted(inputs))}"
         raise RequestError("invalid_request", f"unknown input {name}; {hint}")
@@ -131,19 +140,25 @@ def parse_parameters(text: str) -> Mapping[str, Any]:
 def read_request(tensors: Mapping[str, Array], deployment: Deployment) -> Request:
     """The request in `tensors` (input name → array [1, n]); RequestError when a value is out of range."""
     reader = _Reader(tensors)
+    if reader.integer("beam_width", 1) != 1:
+        raise RequestError("invalid_request", "beam_width must be 1: speculation has one beam")
+    text, messages = _prompt(reader, deployment.max_prompt_bytes)
     return Request(
-        text=reader.text("text_input"),
-        max_tokens=_at_least(1, "max_tokens", reader.integer("max_tokens", None)),
+        text=text,
+        messages=messages,
+        max_tokens=_max_tokens(reader, deployment),
         stream=reader.switch("stream"),
-        num_draft_tokens=_draft_length(reader.integer("num_draft_tokens", deployment.num_draft_tokens), deployment),
-        stop_words=reader.words("stop_words"),
-        bad_words=reader.words("bad_words"),
+        num_draft_tokens=_draft_length(reader, deployment),
+        stop_words=_words(reader, "stop_words", deployment),
+        bad_words=_words(reader, "bad_words", deployment),
         end_ids=_end_ids(reader, deployment),
         pad_id=reader.integer("pad_id", -1) if "pad_id" in tensors else None,
         min_tokens=_at_least(0, "min_tokens", reader.integer("min_tokens", 0)),
-        sampling=_sampling(reader),
+        sampling=_sampling(reader, deployment),
         with_prompt=not reader.switch("exclude_input_in_output", default=True),
         details=reader.switch("return_token_details"),
+        log_probs=reader.switch("return_log_probs"),
+        logits=_logits(reader, deployment),
         left_out=frozenset(
             output for name, outputs in _SWITCHES.items() if not reader.switch(name, default=True) for output in outputs
         ),
@@ -201,8 +216,49 @@ def _at_least(lowest: int, name: str, value: int) -> int:
     return value
 
 
-def _draft_length(value: int, deployment: Deployment) -> int:
-    _at_least(0, "num_draft_tokens", value)
+def _prompt(reader: _Reader, most: int) -> tuple[str, str | None]:
+    """text_input and messages, exactly one of which is given."""
+    if reader.has("messages") == (reader.has("text_input") and reader.scalar("text_input") not in {b"", ""}):
+        if reader.has("messages"):
+            raise RequestError("invalid_request", "text_input and messages are both given; send one of them")
+        if not reader.has("text_input"):
+            raise RequestError("invalid_request", "text_input is required")
+    name = "messages" if reader.has("messages") else "text_input"
+    size = len(reader.scalar(name))
+    if size > most:
+        raise RequestError("prompt_too_long", f"{name} has {size} bytes; the limit of this deployment is {most}")
+    return ("", reader.text(name)) if name == "messages" else (reader.text(name), None)
+
+
+def _max_tokens(reader: _Reader, deployment: Deployment) -> int:
+    value, most = _at_least(1, "max_tokens", reader.integer("max_tokens", None)), deployment.max_output_tokens
+    if most is not None and value > most:
+        raise RequestError("invalid_request", f"max_tokens {value} is more than the {most} of this deployment")
+    return value
+
+
+def _words(reader: _Reader, name: str, deployment: Deployment) -> tuple[str, ...]:
+    words = reader.words(name)
+    if len(words) > deployment.max_words:
+        raise RequestError(
+            "invalid_request", f"{name} has {len(words)} words; the limit of this deployment is {deployment.max_words}"
+        )
+    if any(len(word.encode()) > _LONGEST_WORD for word in words):
+        raise RequestError("invalid_request", f"{name} has a word of more than {_LONGEST_WORD} bytes")
+    return words
+
+
+def _logits(reader: _Reader, deployment: Deployment) -> bool:
+    wanted = reader.switch("use_draft_logits", default=deployment.logits)
+    if wanted and not deployment.logits:
+        raise RequestError("invalid_request", "use_draft_logits is true, but this deployment accepts by tokens")
+    return wanted
+
+
+def _draft_length(reader: _Reader, deployment: Deployment) -> int | None:
+    if not reader.has("num_draft_tokens"):
+        return None
+    value = _at_least(0, "num_draft_tokens", reader.integer("num_draft_tokens", 0))
     if value and not deployment.draft_model:
         raise RequestError("invalid_request", f"num_draft_tokens is {value}, but this deployment has no draft model")
     if value > deployment.max_draft_length:
@@ -219,7 +275,7 @@ def _end_ids(reader: _Reader, deployment: Deployment) -> tuple[int, ...]:
     return (end_id,) if end_id >= 0 else ()
 
 
-def _sampling(reader: _Reader) -> dict[str, Array]:
+def _sampling(reader: _Reader, deployment: Deployment) -> dict[str, Array]:
     tensors: dict[str, Array] = {}
     for name, (leaf_name, dtype, lowest) in _SAMPLING.items():
         if not reader.has(name):
@@ -229,5 +285,5 @@ def _sampling(reader: _Reader) -> dict[str, Array]:
             raise RequestError("invalid_request", f"{name} must be a number of at least {lowest:g}, got {value}")
         if name == "top_p" and value > 1:
             raise RequestError("invalid_request", f"top_p must be at most 1, got {value}")
-        tensors[leaf_name] = np.array([[value]], dtype)
+        tensors[deployment.seed_name if name == "seed" else leaf_name] = np.array([[value]], dtype)
     return tensors

@@ -1,14 +1,9 @@
-"""The leaf models, called inside Triton: one inner request for each draft, verify or plain generation."""
+"""The leaf models as the loop sees them: one inner request for each draft, verify or plain generation."""
 
 from __future__ import annotations
 
-import asyncio
-import threading
 import time
-import uuid
-from collections import deque
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -17,238 +12,171 @@ import numpy as np
 import numpy.typing as npt
 import triton_python_backend_utils as pb_utils
 
-if TYPE_CHECKING:
+if TYPE_CHECKING or __package__:  # in a repository these files lie side by side, in no package
     from trtspec.speculation import LeafError, pack_words
+    from trtspec.triton_models.frontend_calls import Calls, Result
 else:
+    from frontend_calls import Calls, Result
     from speculation import LeafError, pack_words
 
-__all__ = ["Context", "DraftModel", "Runtime", "TargetModel"]
+__all__ = ["Context", "DraftModel", "Exchange", "TargetModel"]
 
 Array = npt.NDArray[Any]
-Tensors = dict[str, Array]
-
-_OUTPUTS = ["output_ids", "sequence_length"]
-# Threads wait for inner responses; they are made when needed, and one request uses one at a time.
-_THREADS = 1024
-# The backend lets go of a finished iterator within milliseconds; what is kept is a few kilobytes each.
-_KEEP_SECONDS = 2.0
-_END = object()
+Words = Sequence[Sequence[int]]
 
 
 @dataclass(frozen=True)
 class Context:
-    """What stays the same in all inner requests of one client request."""
+    """What stays the same in all inner requests of one client request to one model."""
 
     prompt_length: int
     end_ids: tuple[int, ...]
     stop_ids: tuple[int, ...] = ()
     pad_id: int | None = None
     min_tokens: int = 0
-    bad_words: Sequence[Sequence[int]] = ()
+    bad_words: Words = ()
     sampling: Mapping[str, Array] = field(default_factory=dict)
+    min_tokens_name: str = "min_tokens"
+    returns: tuple[str, ...] = ()  # switches that are on in every call
 
     def with_sampling(self, sampling: Mapping[str, Array]) -> Context:
-        """The same context with other sampling inputs."""
-        return replace(self, sampling=sampling)
+        """The same context with other sampling inputs, and nothing extra returned."""
+        return replace(self, sampling=sampling, returns=())
 
-    def tensors(self, ids: Sequence[int], limit: int) -> Tensors:
-        """The inner request for `limit` tokens after `ids`; the answer is asked for without the prompt."""
-        made = len(ids) - self.prompt_length
+    def constant(self) -> dict[str, Any]:
+        """The tensors of every inner request, made once; the answer is asked for without the prompt."""
         end, *others = [*self.end_ids, *self.stop_ids] or [-1]
-        tensors = {
-            "input_ids": _row(ids),
-            "input_lengths": _row([len(ids)]),
-            "request_output_len": _row([limit]),
+        arrays: dict[str, Array] = {
             "end_id": _row([end]),
-            "streaming": np.zeros((1, 1), np.bool_),
             "exclude_input_in_output": np.ones((1, 1), np.bool_),
+            **{name: np.ones((1, 1), np.bool_) for name in self.returns},
+            **self.sampling,
         }
         if others:
-            tensors["stop_words_list"] = pack_words([[token] for token in others])[None]
+            arrays["stop_words_list"] = pack_words([[token] for token in others])[None]
         if self.pad_id is not None:
-            tensors["pad_id"] = _row([self.pad_id])
+            arrays["pad_id"] = _row([self.pad_id])
         if self.bad_words:
-            tensors["bad_words_list"] = pack_words(self.bad_words)[None]
-        if self.min_tokens > made:
-            tensors["min_tokens"] = _row([self.min_tokens - made])
-        return {**tensors, **self.sampling}
+            arrays["bad_words_list"] = pack_words(self.bad_words)[None]
+        return {name: pb_utils.Tensor(name, array) for name, array in arrays.items()}
+
+    def before_min_tokens(self, made: int) -> dict[str, Any]:
+        """What holds until min_tokens are made: runtimes keep back the end id alone, so the others are bad words."""
+        if made >= self.min_tokens:
+            return {}
+        arrays = {self.min_tokens_name: _row([self.min_tokens - made])}
+        if self.end_ids[1:]:
+            arrays["bad_words_list"] = pack_words([*self.bad_words, *([token] for token in self.end_ids[1:])])[None]
+        return {name: pb_utils.Tensor(name, array) for name, array in arrays.items()}
 
 
-class Runtime:
-    """Inner requests, run in threads of its own so that the event loop never waits.
+@dataclass
+class Exchange:
+    """What the two models of a request leave for each other and for the answer."""
 
-    `InferenceRequest.async_exec` would use the loop's default pool, which has cores + 4 threads and so limits how
-    many clients are served at a time.
-    """
+    draft_logits: Array | None = None  # of the last draft: [1, n, vocab], or an opaque handle
+    opaque: bool = False
+    log_probs: list[float] = field(default_factory=list)  # of output token i
+    draft_seconds: float = 0.0  # since the last round
+    target_seconds: float = 0.0
 
-    def __init__(self) -> None:
-        self._pool = ThreadPoolExecutor(_THREADS, "inner")
-        self._used = _Used()
-        self._can_stop = True
-
-    def close(self) -> None:
-        """Let go of the threads."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
-
-    async def call(self, model: str, tensors: Tensors) -> list[int]:
-        """All new ids of one inner request; LeafError when it fails."""
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._pool, self._collect, _request(model, tensors))
-
-    async def stream(self, model: str, tensors: Tensors) -> AsyncGenerator[list[int], None]:
-        """The ids of each response of one inner request; closing ends the inner request too."""
-        call = _Stream(_request(model, tensors), self._used, asyncio.get_running_loop())
-        self._pool.submit(call.pump)
-        try:
-            while (item := await call.queue.get()) is not _END:
-                if isinstance(item, Exception):
-                    raise item
-                yield item
-        finally:
-            if call.close():
-                self._pool.submit(self._stop, model, tensors, call.request_id)
-
-    def _stop(self, model: str, tensors: Tensors, request_id: str) -> None:
-        """Ask the leaf to end the request with this id, as NVIDIA's models do: same id, `stop` set."""
-        if not self._can_stop:
-            return
-        needed = {name: tensors[name] for name in ("input_ids", "input_lengths", "request_output_len")}
-        stop = _request(model, needed | {"stop": np.ones((1, 1), np.bool_)}, request_id)
-        try:
-            self._collect(stop)
-        except LeafError as error:
-            # the leaf then runs to its token limit; nothing else is lost
-            self._can_stop = False
-            pb_utils.Logger.log_warn(f"{model} cannot be stopped early: {error}")
-
-    def _collect(self, request: Any) -> list[int]:
-        try:
-            return [token for response in self._used.responses(request) for token in _new_ids(response)]
-        except LeafError:
-            raise
-        except Exception as error:  # noqa: BLE001 - Triton's own exception types differ between versions
-            raise LeafError(_line(error)) from None
+    def take_logits(self, count: int) -> Array | None:
+        """The logits of the first `count` draft tokens; a handle stays whole."""
+        logits, self.draft_logits = self.draft_logits, None
+        return logits if logits is None or self.opaque else np.ascontiguousarray(logits[:, :count])
 
 
-class _Used:
-    """Keeps the response iterators of finished inner requests for a while.
+class _Model:
+    """Builds the inner requests of one client request to one model; the sequence is kept as one growing array."""
 
-    When an iterator ends, a thread of the Python backend drops its own reference to it, without the interpreter lock
-    (seen in 24.10). Were that the last reference, the responses and their arrays would be freed there, and the
-    process would crash sooner or later.
-    """
+    def __init__(self, calls: Calls, model: str, context: Context, exchange: Exchange) -> None:
+        self._calls, self._model, self._context, self._exchange = calls, model, context, exchange
+        self._constant = context.constant()
+        self._buffer = np.empty((1, 256), np.int32)
+        self._filled = 0
 
-    def __init__(self) -> None:
-        self._kept: deque[tuple[float, Any]] = deque()
-        self._lock = threading.Lock()
+    def tensors(self, ids: Sequence[int], limit: int) -> dict[str, Any]:
+        """The inner request for `limit` tokens after `ids`, which only ever grow."""
+        arrays = {
+            "input_ids": self._sequence(ids),
+            "input_lengths": _row([len(ids)]),
+            "request_output_len": _row([limit]),
+        }
+        tensors = {name: pb_utils.Tensor(name, array) for name, array in arrays.items()} | self._constant
+        if self._context.min_tokens:
+            tensors |= self._context.before_min_tokens(len(ids) - self._context.prompt_length)
+        return tensors
 
-    def responses(self, request: Any) -> Iterator[Any]:
-        """The responses of `request`, which is sent now."""
-        iterator = request.exec(decoupled=True)
-        try:
-            yield from iterator
-        finally:
-            self._keep(iterator)
-
-    def _keep(self, iterator: Any) -> None:
-        now = time.monotonic()
-        with self._lock:
-            self._kept.append((now, iterator))
-            while self._kept[0][0] < now - _KEEP_SECONDS:
-                self._kept.popleft()
-
-
-class _Stream:
-    """A decoupled inner request, pumped from its thread into a queue of the event loop."""
-
-    def __init__(self, request: Any, used: _Used, loop: asyncio.AbstractEventLoop) -> None:
-        self.queue: asyncio.Queue[Any] = asyncio.Queue()
-        self.request_id: str = request.request_id()
-        self._request = request
-        self._used = used
-        self._loop = loop
-        self._closed = threading.Event()
-        self._done = threading.Event()
-
-    def pump(self) -> None:
-        try:
-            for response in self._used.responses(self._request):
-                # responses are read to the end even when nobody listens any more: the leaf must not be left hanging
-                if not self._closed.is_set():
-                    self._put(_new_ids(response))
-        except Exception as error:  # noqa: BLE001 - handed to the coroutine that waits
-            self._put(error if isinstance(error, LeafError) else LeafError(_line(error)))
-        finally:
-            self._done.set()
-            self._put(_END)
-
-    def close(self) -> bool:
-        """Stop listening; True when the inner request is still running."""
-        self._closed.set()
-        return not self._done.is_set()
-
-    def _put(self, item: Any) -> None:
-        if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self.queue.put_nowait, item)
+    def _sequence(self, ids: Sequence[int]) -> Array:
+        if len(ids) > self._buffer.shape[1]:
+            larger = np.empty((1, 2 * len(ids)), np.int32)
+            larger[0, : self._filled] = self._buffer[0, : self._filled]
+            self._buffer = larger
+        self._buffer[0, self._filled : len(ids)] = ids[self._filled :]
+        self._filled = len(ids)
+        return self._buffer[:, : len(ids)]
 
 
-class DraftModel:
-    """`trtspec.speculation.DraftLeaf` on a Triton model."""
+class DraftModel(_Model):
+    """`trtspec.speculation.DraftLeaf` on a Triton model; with `return_generation_logits` it leaves its logits."""
 
-    def __init__(self, runtime: Runtime, model: str, context: Context) -> None:
-        self._runtime, self._model, self._context = runtime, model, context
+    def __init__(self, calls: Calls, model: str, context: Context, exchange: Exchange, timeout: float) -> None:
+        super().__init__(calls, model, context, exchange)
+        self._timeout = timeout
 
     async def propose(self, ids: Sequence[int], count: int) -> list[int]:
-        """`count` greedy tokens after `ids`, in one inner request."""
-        return await self._runtime.call(self._model, self._context.tensors(ids, count))
+        """`count` tokens after `ids`, in one inner request."""
+        started = time.perf_counter()
+        results = await self._calls.call(self._model, self.tensors(ids, count), timeout=self._timeout)
+        new = [token for result in results for token in result.ids]
+        if "return_generation_logits" in self._context.returns:
+            self._keep_logits(results)
+        self._exchange.draft_seconds += time.perf_counter() - started
+        return new
+
+    def _keep_logits(self, results: Sequence[Result]) -> None:
+        parts = [result.extra["generation_logits"] for result in results if "generation_logits" in result.extra]
+        if not parts:
+            raise LeafError(f"{self._model} sent no generation_logits", "no_logits")
+        # [1, 1, n, vocab] → [1, n, vocab]
+        self._exchange.draft_logits = np.concatenate([part.reshape(part.shape[-3:]) for part in parts], 1)
 
 
-class TargetModel:
+class TargetModel(_Model):
     """`trtspec.speculation.TargetLeaf` on a Triton model."""
-
-    def __init__(self, runtime: Runtime, model: str, context: Context) -> None:
-        self._runtime, self._model, self._context = runtime, model, context
 
     async def verify(self, ids: Sequence[int], draft: Sequence[int]) -> list[int]:
         """The accepted part of `draft` and one token more, in one inner request."""
-        tensors = self._context.tensors(ids, len(draft) + 1)
+        started = time.perf_counter()
+        tensors = self.tensors(ids, len(draft) + 1)
         if draft:
-            tensors["draft_input_ids"] = _row(draft)
-        return await self._runtime.call(self._model, tensors)
+            tensors["draft_input_ids"] = pb_utils.Tensor("draft_input_ids", _row(draft))
+            logits = self._exchange.take_logits(len(draft))
+            if logits is not None:
+                tensors["draft_logits"] = pb_utils.Tensor("draft_logits", logits)
+        results = await self._calls.call(self._model, tensors)
+        new = [token for result in results for token in result.ids]
+        for result in results:
+            self._keep_log_probs(result)
+        self._exchange.target_seconds += time.perf_counter() - started
+        return new
 
     async def stream(self, ids: Sequence[int], limit: int) -> AsyncGenerator[list[int], None]:
         """Up to `limit` tokens after `ids`, as the leaf makes them, in one inner request."""
-        tensors = self._context.tensors(ids, limit) | {"streaming": np.ones((1, 1), np.bool_)}
-        async with aclosing(self._runtime.stream(self._model, tensors)) as pieces:
-            async for piece in pieces:
-                if piece:
-                    yield piece
+        tensors = self.tensors(ids, limit)
+        tensors["streaming"] = pb_utils.Tensor("streaming", np.ones((1, 1), np.bool_))
+        async with aclosing(self._calls.stream(self._model, tensors)) as results:
+            async for result in results:
+                if result.ids:
+                    self._keep_log_probs(result)
+                    yield result.ids
+
+    def _keep_log_probs(self, result: Result) -> None:
+        found = result.extra.get("output_log_probs")
+        if found is not None:
+            values = found.reshape(-1).tolist()
+            self._exchange.log_probs += values[max(0, len(values) - len(result.ids)) :]
 
 
 def _row(values: Sequence[int]) -> Array:
     return np.array([values], np.int32)
-
-
-def _request(model: str, tensors: Tensors, request_id: str = "") -> Any:
-    return pb_utils.InferenceRequest(
-        model_name=model,
-        request_id=request_id or uuid.uuid4().hex,
-        requested_output_names=_OUTPUTS,
-        inputs=[pb_utils.Tensor(name, array) for name, array in tensors.items()],
-    )
-
-
-def _new_ids(response: Any) -> list[int]:
-    """The ids of one response; an empty one (the final flag alone) has none."""
-    if response.has_error():
-        raise LeafError(_line(response.error().message()))
-    arrays = {tensor.name(): tensor.as_numpy().reshape(-1) for tensor in response.output_tensors()}
-    ids: list[int] = arrays["output_ids"].tolist() if "output_ids" in arrays else []
-    length = int(arrays["sequence_length"][0]) if arrays.get("sequence_length", np.empty(0)).size else len(ids)
-    return ids[:length] if length > 0 else ids
-
-
-def _line(error: object) -> str:
-    """The first line of an error: a Python backend puts a traceback below it."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0][:400] if lines else type(error).__name__

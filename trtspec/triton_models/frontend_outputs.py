@@ -24,6 +24,7 @@ class Responses:
     prompt_ids: Sequence[int]
     draft_length: int
     details: bool = False
+    log_probs: Sequence[float] | None = None  # of every output token so far; grows while the request runs
     left_out: frozenset[str] = frozenset()
     prefix: str = ""  # text before the first chunk
     _texts: list[str] = field(default_factory=list)
@@ -39,7 +40,8 @@ class Responses:
         """The response after `chunk`, the last one added."""
         counters = chunk.counters
         text = (self.prefix if self._first else "") + "".join(self._texts)
-        histogram = [*counters.histogram, *[0] * (self.draft_length + 1 - len(counters.histogram))]
+        longest = max(self.draft_length, len(counters.histogram) - 1)
+        histogram = [*counters.histogram, *[0] * (longest + 1 - len(counters.histogram))]
         arrays: dict[str, Array] = {
             "text_output": _strings([text]),
             "num_input_tokens": _integers([len(self.prompt_ids)]),
@@ -54,6 +56,8 @@ class Responses:
         }
         if self.details:
             arrays |= self._details()
+        if self.log_probs is not None:
+            arrays |= self._log_probs(chunk.num_output_tokens)
         self._texts, self._tokens, self._first = [], [], False
         return {name: array for name, array in arrays.items() if name not in self.left_out}
 
@@ -64,6 +68,16 @@ class Responses:
             "token_sources": _integers([int(token.drafted) for token in self._tokens]),
         }
         return arrays | ({"prompt_token_ids": _integers(self.prompt_ids)} if self._first else {})
+
+    def _log_probs(self, made: int) -> dict[str, Array]:
+        """Of this response's tokens, and the sum over the whole answer; NaN where the runtime gave none."""
+        known = np.array(self.log_probs, np.float32)[:made]
+        values = np.full(made, np.nan, np.float32)
+        values[: len(known)] = known
+        return {
+            "cum_log_probs": np.array([[known.sum()]], np.float32),
+            "output_log_probs": values[None, None, made - len(self._tokens) :],
+        }
 
 
 def _integers(values: Sequence[int]) -> Array:

@@ -34,6 +34,10 @@ class TextTokenizer:
         has_bos = bool(self._bos_text) and text.startswith(self._bos_text or "")
         return self._codec.encode(text, special=not has_bos)
 
+    def encode_rendered(self, text: str) -> list[int]:
+        """Ids of a prompt that a chat template wrote: nothing is added, its special tokens are special."""
+        return self._codec.encode(text, special=False)
+
     def word_variants(self, word: str) -> list[list[int]]:
         """The ids of a word as it stands, and with a space before it."""
         variants = [self._codec.encode(text, special=False) for text in (word, f" {word}")]

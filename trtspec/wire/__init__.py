@@ -7,7 +7,14 @@ from trtspec.wire.answer import Answer, ask
 from trtspec.wire.connection import CONNECTION_CODES, Connection, stream
 from trtspec.wire.leaf import next_token_logits
 from trtspec.wire.messages import Chunk, Counters, FrontendRequest, TokenDetails
-from trtspec.wire.probe import ModelCounts, ModelTensors, model_counts, model_tensors, wait_ready
+from trtspec.wire.probe import (
+    ModelCounts,
+    ModelTensors,
+    model_counts,
+    model_ready,
+    model_tensors,
+    wait_ready,
+)
 
 __all__ = [
     "CONNECTION_CODES",
@@ -21,6 +28,7 @@ __all__ = [
     "TokenDetails",
     "ask",
     "model_counts",
+    "model_ready",
     "model_tensors",
     "next_token_logits",
     "stream",

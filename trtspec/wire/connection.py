@@ -1,21 +1,30 @@
-"""One gRPC channel to a Triton server; every call has a deadline, every failure is RequestFailed."""
+"""One gRPC channel to a Triton server; every call has a deadline, every failure is RequestFailed.
+
+Addresses: `HOST:PORT` without TLS. `grpcs://HOST:PORT#CA.pem` with TLS, believing who CA.pem vouches for (without it:
+whom the system believes); `?name=NAME` when the certificate is for another name than HOST. A key in the environment
+variable TRTSPEC_ADMIN_KEY goes along with questions, for servers whose APIs for administrators are restricted.
+"""
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, unquote, urlsplit
 
-from trtspec.errors import RequestFailed
+from trtspec.errors import RequestFailed, UsageError
 from trtspec.wire.frontend import ChunkReader, infer_request
 from trtspec.wire.messages import Chunk, FrontendRequest
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["CONNECTION_CODES", "Connection", "stream"]
+__all__ = ["CONNECTION_CODES", "Address", "Connection", "parse_address", "stream"]
 
 # codes of failures that say something about the server as a whole, not about one request
 CONNECTION_CODES = frozenset({"unavailable", "timeout"})
@@ -34,8 +43,55 @@ _OPTIONS = (
 )
 
 
+_TLS = "grpcs://"
+_ADMIN_METADATA = "triton-grpc-protocol-trtspec-admin-key"
+_KEY_VARIABLE = "TRTSPEC_ADMIN_KEY"
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a channel goes; `tls`, with the PEM file of its authorities and the name in the certificate."""
+
+    target: str
+    tls: bool = False
+    authorities: Path | None = None
+    name: str | None = None
+
+
+def parse_address(url: str) -> Address:
+    """The parts of `HOST:PORT` or `grpcs://HOST:PORT?name=NAME#CA.pem`; UsageError for another scheme."""
+    if not url.startswith(_TLS):
+        scheme, found, _ = url.partition("://")
+        if found:
+            raise UsageError(f"{url}: not an address for gRPC ({scheme})", fix="HOST:PORT, or grpcs://HOST:PORT#CA.pem")
+        return Address(url)
+    parts = urlsplit(url)
+    name = next(iter(parse_qs(parts.query).get("name", [])), None)
+    return Address(parts.netloc, True, Path(unquote(parts.fragment)) if parts.fragment else None, name)
+
+
+def _channel(url: str) -> Any:
+    import grpc
+    import grpc.aio
+
+    address = parse_address(url)
+    if not address.tls:
+        return grpc.aio.insecure_channel(address.target, options=_OPTIONS)
+    try:
+        roots = address.authorities.read_bytes() if address.authorities else None
+    except OSError as error:
+        raise UsageError(f"cannot read the certificate: {error}", fix="grpcs://HOST:PORT#CA.pem") from None
+    named = (("grpc.ssl_target_name_override", address.name),) if address.name else ()
+    return grpc.aio.secure_channel(address.target, grpc.ssl_channel_credentials(roots), options=(*_OPTIONS, *named))
+
+
+def _metadata() -> tuple[tuple[str, str], ...]:
+    key = os.environ.get(_KEY_VARIABLE)
+    return ((_ADMIN_METADATA, key),) if key else ()
+
+
 class Connection:
-    """A channel to `url` (HOST:PORT), made on entering and closed on leaving `async with`."""
+    """A channel to `url` (see above), made on entering and closed on leaving `async with`."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -44,10 +100,9 @@ class Connection:
         self._open: Any = None
 
     async def __aenter__(self) -> Self:
-        import grpc.aio
         from tritonclient.grpc import service_pb2, service_pb2_grpc
 
-        self._channel = grpc.aio.insecure_channel(self.url, options=_OPTIONS)
+        self._channel = _channel(self.url)
         self._stub = service_pb2_grpc.GRPCInferenceServiceStub(self._channel)
         # the stub's own method would parse before the arrival can be stamped
         self._open = self._channel.stream_stream(
@@ -104,7 +159,7 @@ class Connection:
         import grpc
 
         try:
-            return await getattr(self._stub, method)(request, timeout=timeout)
+            return await getattr(self._stub, method)(request, timeout=timeout, metadata=_metadata())
         except grpc.aio.AioRpcError as error:
             raise _failure(error.code(), error.details(), timeout) from None
 

@@ -23,8 +23,13 @@ _OPTIONAL = {
     "top_k": ("top_k", "INT32"),
     "top_p": ("top_p", "FP32"),
     "seed": ("seed", "UINT64"),
+    "min_tokens": ("min_tokens", "INT32"),
+    "repetition_penalty": ("repetition_penalty", "FP32"),
+    "presence_penalty": ("presence_penalty", "FP32"),
+    "frequency_penalty": ("frequency_penalty", "FP32"),
 }
 _FLAGS = ("return_num_input_tokens", "return_num_output_tokens", "return_perf_metrics")
+_ON_REQUEST = {"token_details": "return_token_details", "log_probs": "return_log_probs"}
 _COUNTERS = {
     "num_input_tokens": "num_input_tokens",
     "num_output_tokens": "num_output_tokens",
@@ -40,7 +45,10 @@ def infer_request(request: FrontendRequest) -> Any:
 
     message = service_pb2.ModelInferRequest(model_name=FRONTEND_MODEL, id=request.request_id)
     message.parameters[EMPTY_FINAL].bool_param = True
-    add_input(message, "text_input", "BYTES", [request.prompt])
+    if request.messages is None:
+        add_input(message, "text_input", "BYTES", [request.prompt])
+    else:
+        add_input(message, "messages", "BYTES", [request.messages])
     add_input(message, "max_tokens", "INT32", [request.max_tokens])
     add_input(message, "stream", "BOOL", [request.stream])
     for field, (tensor, datatype) in _OPTIONAL.items():
@@ -49,10 +57,8 @@ def infer_request(request: FrontendRequest) -> Any:
             add_input(message, tensor, datatype, [value])
     if request.stop_words:
         add_input(message, "stop_words", "BYTES", request.stop_words)
-    for flag in _FLAGS:
+    for flag in (*_FLAGS, *(flag for field, flag in _ON_REQUEST.items() if getattr(request, field))):
         add_input(message, flag, "BOOL", [True])
-    if request.token_details:
-        add_input(message, "return_token_details", "BOOL", [True])
     return message
 
 
@@ -85,6 +91,7 @@ class ChunkReader:
             details=_details(outputs),
             final=response.parameters[FINAL].bool_param if FINAL in response.parameters else False,
             finish_reason=outputs.text("finish_reason"),
+            log_probs=outputs.numbers("output_log_probs"),
         )
 
     def _new_tokens(self, counters: Counters | None) -> int | None:

@@ -9,7 +9,10 @@ __all__ = ["Chunk", "Counters", "FrontendRequest", "TokenDetails"]
 
 @dataclass(frozen=True)
 class FrontendRequest:
-    """One request to `tensorrt_llm_bls`; fields that are None are not sent, so the server's default holds."""
+    """One request to `tensorrt_llm_bls`; fields that are None are not sent, so the server's default holds.
+
+    messages: a chat as JSON, instead of `prompt`.
+    """
 
     prompt: str
     max_tokens: int
@@ -22,6 +25,12 @@ class FrontendRequest:
     stop_words: tuple[str, ...] = ()
     token_details: bool = False
     request_id: str = ""
+    messages: str | None = None
+    min_tokens: int | None = None
+    repetition_penalty: float | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    log_probs: bool = False
 
 
 @dataclass(frozen=True)
@@ -51,7 +60,8 @@ class Chunk:
     """One response of a stream.
 
     `t_ns` is `time.perf_counter_ns()` when the message arrived, before it was parsed. `tokens` are the new tokens
-    since the chunk before, from the server's running count; None when the server does not count.
+    since the chunk before, from the server's running count; None when the server does not count. `log_probs` of those
+    tokens (natural logarithms, NaN where unknown) only when they were asked for.
     """
 
     t_ns: int
@@ -61,3 +71,4 @@ class Chunk:
     details: TokenDetails | None = None
     final: bool = False
     finish_reason: str = ""
+    log_probs: tuple[float, ...] | None = None

@@ -10,7 +10,14 @@ from trtspec.errors import RequestFailed, ServerUnreachable
 from trtspec.spec.names import FRONTEND_MODEL
 from trtspec.wire.connection import Connection
 
-__all__ = ["ModelCounts", "ModelTensors", "model_counts", "model_tensors", "wait_ready"]
+__all__ = [
+    "ModelCounts",
+    "ModelTensors",
+    "model_counts",
+    "model_ready",
+    "model_tensors",
+    "wait_ready",
+]
 
 _POLL = 0.1
 
@@ -51,6 +58,17 @@ async def wait_ready(connection: Connection, *, timeout: float, model: str = FRO
             message = f"no server with {model} ready within {timeout:g} s ({reason})"
             raise ServerUnreachable(message, where=connection.url, fix="trtspec serve SPEC --arm ARM")
         await asyncio.sleep(_POLL)
+
+
+async def model_ready(connection: Connection, model: str = FRONTEND_MODEL, *, timeout: float = 5) -> bool:
+    """Whether `model` takes requests now; False too when nothing answers."""
+    from tritonclient.grpc import service_pb2
+
+    try:
+        answer = await connection.unary("ModelReady", service_pb2.ModelReadyRequest(name=model), timeout=timeout)
+    except RequestFailed:
+        return False
+    return bool(answer.ready)
 
 
 async def model_tensors(connection: Connection, model: str = FRONTEND_MODEL, *, timeout: float = 10) -> ModelTensors:

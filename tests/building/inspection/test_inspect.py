@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.builders import toy_spec
+from tests.building.inspection.cases import ALGO, ENGINE_CASES, FMHA, KV, PLAIN, EngineCase
 from tests.building.inspection.engines import engine_folder, expected
 from trtspec.building import build_engines
 from trtspec.building.inspection import Expectation, inspect_engine, inspect_engines, refuse
@@ -16,10 +17,6 @@ from trtspec.errors import EngineRejected
 from trtspec.rules.registry import Finding, rules_of
 from trtspec.spec import Role
 
-PLAIN: dict[str, Any] = {"build_config__speculative_decoding_mode": 1, "build_config__max_draft_len": 0}
-FMHA = "build_config__plugin_config__use_paged_context_fmha"
-KV = "pretrained_config__quantization__kv_cache_quant_algo"
-ALGO = "pretrained_config__quantization__quant_algo"
 OFF: dict[str, Any] = {FMHA: False}
 
 
@@ -120,6 +117,12 @@ def test_paged_context_fmha_off_and_why(tmp_path: Path, changes: dict[str, Any],
     assert found.fix
 
 
+def test_an_engine_that_is_just_built_is_of_the_gpu_that_will_run_it(tmp_path: Path) -> None:
+    asked = expected(quant_algo="FP8", kv_cache_quant_algo="FP8", sm=86)
+    found = findings(tmp_path, asked, **{ALGO: "FP8", KV: "FP8"}, **OFF)
+    assert "its FP8 KV cache on SM 86" in only(found, "engine-paged-context-fmha").message
+
+
 def test_context_fmha_off_takes_paged_with_it(tmp_path: Path) -> None:
     changes: dict[str, Any] = {FMHA: False, "build_config__plugin_config__context_fmha": False}
     found = {finding.id: finding for finding in findings(tmp_path, **changes)}
@@ -152,55 +155,17 @@ def test_a_config_that_does_not_say(tmp_path: Path) -> None:
 # the network and its sizes
 
 
-@pytest.mark.parametrize(
-    ("rule_id", "changes", "text"),
-    [
-        ("engine-paged-kv", {"build_config__kv_cache_type": "continuous"}, "is not paged"),
-        ("engine-beams", {"build_config__max_beam_width": 4}, "max_beam_width 4, 1 is needed"),
-        ("engine-sizes", {"build_config__max_seq_len": 8192}, "max_seq_len 8192, 8200 was asked for"),
-        ("engine-sizes", {"build_config__max_batch_size": 2}, "max_batch_size 2, 32 was asked for"),
-        ("engine-sizes", {"build_config__max_num_tokens": 9999}, "max_num_tokens 9999, 8192 was asked for"),
-        ("engine-dtype", {"pretrained_config__dtype": "float16"}, "dtype float16, bfloat16 is expected"),
-        ("engine-logits-dtype", {"pretrained_config__logits_dtype": "float16"}, "logits_dtype float16"),
-        ("engine-quantization", {ALGO: "FP8"}, "quant_algo FP8, NO_QUANT is expected"),
-        ("engine-kv-quantization", {KV: "FP8"}, "kv_cache_quant_algo FP8, NO_QUANT is expected"),
-        ("engine-architecture", {"pretrained_config__architecture": "QWenForCausalLM"}, "QWenForCausalLM"),
-        (
-            "engine-mapping",
-            {"pretrained_config__mapping__tp_size": 4, "pretrained_config__mapping__world_size": 4},
-            "4",
-        ),
-        ("engine-mapping", {"pretrained_config__mapping__world_size": 2}, "contradicts itself: world_size 2"),
-        (
-            "engine-rope-scaling",
-            {"pretrained_config__rotary_scaling": None},
-            "is null, its checkpoint has llama3 scaling",
-        ),
-        (
-            "engine-rope-scaling",
-            {"pretrained_config__rotary_scaling": {"factor": 32.0}},
-            "by 32.0, its checkpoint by 8.0",
-        ),
-        (
-            "engine-vocabulary",
-            {"pretrained_config__vocab_size": 32000},
-            "ids up to 128255, the target engine has 32000",
-        ),
-    ],
-)
-def test_what_was_built_is_not_what_was_asked(tmp_path: Path, rule_id: str, changes: dict[str, Any], text: str) -> None:
-    found = only(findings(tmp_path, **changes), rule_id)
-    assert text in found.message
-    assert found.fix
-    assert found.role == "target"
+@pytest.mark.parametrize("case", ENGINE_CASES, ids=[f"{n}-{case.rule_id}" for n, case in enumerate(ENGINE_CASES)])
+def test_a_contradiction_is_found_with_its_numbers(tmp_path: Path, case: EngineCase) -> None:
+    found = {finding.id: finding for finding in case.findings(tmp_path)}
+    assert set(found) == {case.rule_id, *case.also}
+    assert case.text in found[case.rule_id].message
+    assert found[case.rule_id].level == case.level
+    assert found[case.rule_id].fix or case.level == "note"
 
 
 def test_a_network_that_is_built_by_the_same_class(tmp_path: Path) -> None:
     assert findings(tmp_path, expected(architecture="MistralForCausalLM")) == []
-
-
-def test_another_block_size_is_no_error(tmp_path: Path) -> None:
-    only(findings(tmp_path, build_config__plugin_config__tokens_per_block=64), "engine-tokens-per-block", "warning")
 
 
 def test_phi3_keeps_its_factors_elsewhere(tmp_path: Path) -> None:
@@ -230,12 +195,6 @@ def test_given_engines_may_be_larger_but_not_smaller(tmp_path: Path) -> None:
         ("engine-sizes", "warning"),
     ]
     assert "max_seq_len 4096, 8200 is needed" in found[0].message
-
-
-def test_the_builder_s_default_batch_is_an_expensive_one(tmp_path: Path) -> None:
-    asked = expected(given=True)
-    found = only(findings(tmp_path, asked, build_config__max_batch_size=2048), "engine-decoder-buffers", "warning")
-    assert "17.6 GiB for decoder buffers (2 × 4 bytes × 2048 × 9 × 1 × 128256)" in found.message
 
 
 # the folder

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
-from trtspec.building.tensorrt.diagnosis import KNOWN_FAILURES, diagnose, log_tail
+from trtspec.building.tensorrt.diagnosis import KNOWN_FAILURES, diagnose
 
 # ruff: noqa: E501
 # one line (or more) of real logs, shortened → the failure's id
@@ -16,6 +17,7 @@ REPORTED = [
     ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.96 GiB.", "gpu-memory"),
     ("requires 210571452800 bytes of scratch space, but only 47697362944 is available. Try increasing", "scratch-space"),
     ("ValueError: max_workers must be greater than 0", "no-gpu"),
+    ("OSError: [Errno 27] File too large", "file-size"),
     ("RuntimeError: Unsupported model architecture: MPTForCausalLM", "architecture"),
     ("KeyError: 'lm_head.weight'", "missing-tensor"),
     ("safetensors_rust.SafetensorError: File does not contain tensor model.embed_tokens.weight", "missing-tensor"),
@@ -79,11 +81,17 @@ def test_names_are_filled_in(tmp_path: Path) -> None:
     assert found.cause == "the tensor lm_head.weight is not in the checkpoint"
 
 
+def test_sizes_are_told_in_a_readable_unit(tmp_path: Path) -> None:
+    line = "plugin node requires 17179869184 bytes of scratch space, but only 8487501824 is available.\n"
+    assert "(16 GiB) than the GPU has left (7.9 GiB)" in str(diagnose(written(tmp_path, line), 1).cause)
+
+
 @pytest.mark.parametrize(
     ("code", "failure", "said"),
     [
         (-9, "host-memory", "signal 9"), (137, "host-memory", "signal 9"), (-11, "crash", "signal 11"),
         (-25, "disk-full", "signal 25"), (-4, "signal", "signal 4"), (1, None, None), (None, None, None),
+        (255, None, None), (128, None, None), (193, None, None),  # no signals: they go up to 64
     ],
 )  # fmt: skip
 def test_what_an_exit_code_alone_tells(tmp_path: Path, code: int | None, failure: str | None, said: str | None) -> None:
@@ -109,10 +117,35 @@ def test_an_ordinary_log_is_no_failure(tmp_path: Path) -> None:
 
 def test_the_tail_is_short_without_noise_and_shows_the_last_state_of_a_bar(tmp_path: Path) -> None:
     bar = "".join(f"\rLoading: {percent}%" for percent in range(0, 101, 10))
-    tail = log_tail(written(tmp_path, f"{'line' * 9}\n" * 50 + f"{bar}\nFutureWarning: x\n    ^^^^\nlast\n"))
+    tail = diagnose(written(tmp_path, f"{'line' * 9}\n" * 50 + f"{bar}\nFutureWarning: x\n    ^^^^\nlast\n"), 1).tail
     assert tail[-2:] == ("Loading: 100%", "last")
     assert len(tail) == 12
-    assert log_tail(tmp_path / "missing.log") == ()
+    assert diagnose(tmp_path / "missing.log", 1).tail == ()
+
+
+_FRAGMENTS = sorted({word for known in KNOWN_FAILURES for word in re.findall(r"[A-Za-z_' ]{4,}", known.pattern)})
+
+
+@pytest.mark.parametrize(
+    "unit",
+    ["x", "^", " ", "1", "\r", "\x1b", "\x1b]", "KeyError: 'a", "AssertionError ", "Unable to find image 'x' locally\n", "y " * 2000],
+    ids=repr,
+)  # fmt: skip
+def test_a_log_of_one_endless_line_is_read_all_the_same(tmp_path: Path, unit: str) -> None:
+    """Patterns that look for a whole line take the square of its length: hours for what a progress bar writes."""
+    found = diagnose(written(tmp_path, unit * (400_000 // len(unit))), 1)
+    assert found.id is None
+    assert all(len(line) < 600 for line in found.tail)
+
+
+def test_the_end_of_an_endless_line_counts(tmp_path: Path) -> None:
+    assert diagnose(written(tmp_path, "." * 400_000 + " CUDA out of memory"), 1).id == "gpu-memory"
+    assert diagnose(written(tmp_path, " ".join(_FRAGMENTS) * 100), 1).id is not None
+
+
+def test_what_a_terminal_would_obey_is_left_out(tmp_path: Path) -> None:
+    log = written(tmp_path, "\x1b[2J\x1b]0;title\x07\x1b[31mred\x1b[0m \x9b1mbold\x08\x00\n")
+    assert diagnose(log, 1).tail == ("red bold",)
 
 
 def test_every_known_failure_has_an_example_a_source_and_a_way_out() -> None:

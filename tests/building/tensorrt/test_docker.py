@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import sys
 from pathlib import Path
@@ -201,6 +202,14 @@ def test_a_linked_checkpoint_is_read_where_it_really_lies(docker_box: GpuBox) ->
     convert = docker_box.starts()[0]["argv"]
     assert convert[convert.index("--model_dir") + 1] == str(hub)
     assert engine.path.is_dir()
+
+
+def test_a_linked_examples_folder_is_seen_where_it_really_lies(docker_box: GpuBox) -> None:
+    shutil.copytree(docker_box.stand_in.examples, docker_box.stand_in.folder / "checkout")
+    (docker_box.spec_file.root / "examples").symlink_to(docker_box.stand_in.folder / "checkout")
+    spec_file = docker_box.edit(tensorrt_llm={"examples": "examples"})
+    build_engines(spec_file, ["draft"], settings=BuildSettings(image="26.04"))
+    assert docker_box.programs() == ["convert", "build draft"]
 
 
 def test_mounts_that_others_cover_are_left_out() -> None:

@@ -12,11 +12,13 @@ from tests.building.tensorrt.metadata import pair_spec, real_config
 from tests.building.tensorrt.pairs import requests_of
 from tests.building.tensorrt.stand_in.arguments import facts
 from trtspec.building.tensorrt.commands import checkpoint_commands
-from trtspec.building.tensorrt.families import FAMILIES, family_of, refusal
+from trtspec.building.tensorrt.refusal import refusal
 from trtspec.building.tensorrt.tools import Tools
 from trtspec.checkpoints.architectures import TENSORRT_LLM
 from trtspec.checkpoints.config import parse_config
 from trtspec.errors import SpecError
+from trtspec.rules.facts import family_of
+from trtspec.toolchain.families import FAMILIES
 
 PLACES = facts("converters")["places"]
 TOOLS = Tools(

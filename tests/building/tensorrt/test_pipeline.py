@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from tests.builders import tiny_checkpoint
 from tests.building.tensorrt.gpu_box import GpuBox, h100, make_gpu_box
 from trtspec.building import BuildSettings, build_engines, build_preview, engine_path
 from trtspec.building.engines import planned_steps
+from trtspec.building.tensorrt.site import _visible
 from trtspec.errors import (
     ArtefactMissing,
     BuildError,
@@ -25,6 +28,7 @@ from trtspec.errors import (
     TrtspecError,
     VersionUnsupported,
 )
+from trtspec.hardware.catalogue import known_gpu
 from trtspec.spec import ROLES
 
 ALL = ["convert", "build baseline", "build target", "convert", "build draft"]
@@ -104,6 +108,13 @@ def test_a_second_build_starts_nothing(box: GpuBox) -> None:
     assert all(engine.cached for engine in second)
     assert [engine.path for engine in second] == [engine.path for engine in first]
     assert {path: path.stat().st_mtime_ns for path in box.engines.rglob("*")} == before
+
+
+def test_a_second_build_takes_less_than_a_second(box: GpuBox) -> None:
+    build_engines(box.spec_file)
+    started = time.perf_counter()
+    build_engines(box.spec_file)
+    assert time.perf_counter() - started < 1
 
 
 def test_force_builds_again_and_reconvert_converts_too(box: GpuBox) -> None:
@@ -307,6 +318,92 @@ def test_quantization_that_the_gpu_cannot_do_is_refused(tmp_path: Path, monkeypa
         build_preview(box.spec_file, ROLES, BuildSettings())
 
 
+@pytest.mark.parametrize(
+    ("name", "sm", "quantization", "words"),
+    [
+        ("NVIDIA A100-SXM4-80GB", 80, "fp8", "fp8 needs SM 89 or newer, A100-80GB-SXM is SM 80"),
+        ("NVIDIA Someday 80", 80, "fp8", "fp8 needs SM 89 or newer, NVIDIA Someday 80 is SM 80"),
+        ("NVIDIA B200", 100, "int8_wo", "is refused on SM 100 to 119"),
+        ("NVIDIA H100 80GB HBM3", 90, "nvfp4", "nvfp4 needs SM 100 or newer"),
+    ],
+)
+def test_the_gpu_that_is_here_counts_where_the_spec_names_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, sm: int, quantization: str, words: str
+) -> None:
+    target = {"checkpoint": "target", "dtype": "float16", "quantization": quantization}
+    box = make_gpu_box(tmp_path, monkeypatch, target=target)
+    found = replace(h100(), name=name, sm=sm, known=known_gpu(name))
+    monkeypatch.setattr("trtspec.building.tensorrt.site.detect_gpus", lambda: ((found,), None))
+    for refused in (
+        lambda: build_engines(box.spec_file),
+        lambda: build_preview(box.spec_file, ROLES, BuildSettings()),
+    ):
+        with pytest.raises(PairError) as caught:
+            refused()
+        assert words in caught.value.message
+    assert box.starts() == []
+
+
+def test_a_short_version_means_the_release_that_is_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    box = make_gpu_box(tmp_path, monkeypatch)
+    examples = str(box.stand_in.examples)
+    [engine] = build_engines(box.edit(tensorrt_llm={"version": "1.2", "examples": examples}), ["draft"])
+    assert manifest(engine.path)["versions"]["tensorrt_llm"] == "1.2.1"
+    assert engine_path(box.edit(tensorrt_llm={"version": "1.2.1", "examples": examples}), "draft") == engine.path
+    monkeypatch.setattr("trtspec.toolchain.detect.installed_version", lambda: "1.2.0")
+    with pytest.raises(ArtefactMissing):  # it does not load in the release that is here now
+        engine_path(box.edit(tensorrt_llm={"version": "1.2"}), "draft")
+    monkeypatch.setattr("trtspec.toolchain.detect.installed_version", lambda: None)
+    monkeypatch.setattr("trtspec.building.tensorrt.site.detect_gpus", lambda: ((), "no driver"))
+    assert engine_path(box.edit(tensorrt_llm={"version": "1.2"}), "draft") == engine.path
+
+
+@pytest.mark.parametrize("name", ["fast_build", "--fast_build"])
+def test_a_fast_build_keeps_its_weights_beside_the_engine(box: GpuBox, name: str) -> None:
+    box.edit(build={"extra_flags": {name: True}})
+    [engine] = build_engines(box.spec_file, ["draft"])
+    assert (engine.path / "rank0_managed_weights.safetensors").is_file()
+
+
+def test_texts_to_calibrate_with_count_by_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = {"checkpoint": "target", "dtype": "float16", "quantization": "fp8"}
+    box = make_gpu_box(tmp_path, monkeypatch, target=target, calibration={"dataset": "texts"})
+    (box.spec_file.root / "texts" / "data").mkdir(parents=True)
+    (box.spec_file.root / "texts" / "data" / "train.jsonl").write_text('{"text": "one"}')
+
+    def keys() -> list[str]:
+        return [step["key"] for step in planned_steps(box.spec_file, ["target"])]
+
+    before = keys()
+    (box.spec_file.root / "texts").rename(box.spec_file.root / "elsewhere")
+    box.edit(calibration={"dataset": "elsewhere"})
+    assert keys() == before
+    (box.spec_file.root / "elsewhere" / "data" / "train.jsonl").write_text('{"text": "two"}')
+    assert not set(keys()) & set(before)
+
+
+@pytest.mark.parametrize(
+    ("given", "visible"),
+    [
+        (None, ["0", "1"]),
+        ("1", ["1"]),
+        ("1,0", ["1", "0"]),
+        ("0,9,1", ["0"]),
+        ("-1", []),
+        ("", []),
+        ("GPU-7f", ["GPU-7f"]),
+    ],
+)
+def test_visible_devices_are_read_as_cuda_reads_them(
+    monkeypatch: pytest.MonkeyPatch, given: str | None, visible: list[str]
+) -> None:
+    if given is None:
+        monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    else:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", given)
+    assert [name for name, _ in _visible((h100(0), h100(1)))] == visible
+
+
 def test_without_tensorrt_llm_or_gpu_the_ways_out_are_named(box: GpuBox, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("trtspec.building.tensorrt.site.detect_gpus", lambda: ((), "the driver is not loaded"))
     monkeypatch.setattr("trtspec.building.tensorrt.site._devices_exist", lambda: False)
@@ -322,8 +419,6 @@ def test_without_tensorrt_llm_or_gpu_the_ways_out_are_named(box: GpuBox, monkeyp
 
 
 def test_gpus_of_two_architectures(box: GpuBox, monkeypatch: pytest.MonkeyPatch) -> None:
-    from dataclasses import replace
-
     found = (h100(0), replace(h100(1), name="NVIDIA L40S", sm=89))
     monkeypatch.setattr("trtspec.building.tensorrt.site.detect_gpus", lambda: (found, None))
     with pytest.raises(BuildError, match="different architectures"):

@@ -155,3 +155,4 @@ def test_one_job_leaves_all_gpus_visible(tmp_path: Path, monkeypatch: pytest.Mon
     box = make_gpu_box(tmp_path, monkeypatch, gpus=2)
     build_engines(box.spec_file, settings=BuildSettings(jobs=1))
     assert {start["cuda_visible_devices"] for start in box.starts()} == {None}
+    assert {start["cuda_device_order"] for start in box.starts()} == {"PCI_BUS_ID"}  # as NVML counts, which told the SM

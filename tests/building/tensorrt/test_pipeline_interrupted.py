@@ -130,6 +130,8 @@ def test_two_builds_at_once_make_everything_once(box: GpuBox) -> None:
     assert [engine["path"] for engine in documents[0]["engines"]] == [
         engine["path"] for engine in documents[1]["engines"]
     ]
+    for first, second in zip(*(document["engines"] for document in documents), strict=True):
+        assert sorted([first["cached"], second["cached"]]) == [False, True], first["role"]
     assert sorted(box.programs()) == ["build baseline", "build draft", "build target", "convert", "convert"]
     assert any("waiting, process" in err for _, err in answers)
     assert box.leftovers() == []

@@ -113,7 +113,15 @@ def test_a_kept_descriptor_is_open_until_the_program_is_gone(tmp_path: Path) -> 
 
 @pytest.mark.parametrize(
     ("text", "line"),
-    [("", ""), ("one\ntwo\n", "two"), ("one\n\n  \n", "one"), ("bar 1%\rbar 2%\r", "bar 2%"), ("a" * 9000, "a" * 4096)],
+    [
+        ("", ""),
+        ("one\ntwo\n", "two"),
+        ("one\n\n  \n", "one"),
+        ("bar 1%\rbar 2%\r", "bar 2%"),
+        ("a" * 9000, "a" * 400),
+        ("done\n\x1b[2K\x1b[31m\n", "done"),
+        ("\x1b[1mbold\x07", "bold"),
+    ],
 )
 def test_last_line(tmp_path: Path, text: str, line: str) -> None:
     (tmp_path / "log").write_text(text)

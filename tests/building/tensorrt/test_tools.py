@@ -39,6 +39,15 @@ def test_the_interpreter_is_the_one_of_the_command(tmp_path: Path) -> None:
     assert (found.python, found.trtllm_build) == (sys.executable, str(stand_in.trtllm_build))
 
 
+def test_an_environment_on_top_of_it_does_not_run_the_scripts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = tmp_path / "trtllm-build"
+    monkeypatch.setattr("importlib.metadata.version", lambda _name: "1.2.1")  # seen from here as well
+    here = Toolchain("1.2.1", "1.2", "installed", None, "1.2.1", str(script))
+    assert find_tools(here, []).python == sys.executable
+    script.write_text("#!/usr/bin/python3\n")
+    assert find_tools(here, []).python == "/usr/bin/python3"
+
+
 @pytest.mark.parametrize(
     ("line", "python"),
     [

@@ -15,7 +15,9 @@ from trtspec.hardware.catalogue import known_gpu
 from trtspec.rules.registry import Hit, Level, Severity, rule
 from trtspec.spec.names import Role
 
-__all__ = ["EngineFacts", "InspectedEngine", "engine_rule", "examine", "rebuild"]
+__all__ = ["BOTH_RUNTIMES", "EngineFacts", "InspectedEngine", "engine_rule", "examine", "rebuild"]
+
+BOTH_RUNTIMES = ("tensorrt_llm", "torch")
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,7 @@ def engine_rule(  # noqa: PLR0913 - every field of a rule, by name
     source: str,
     explanation: str = "",
     fix: str = "",
+    example: str = "",
     runtimes: tuple[str, ...] = ("tensorrt_llm",),
 ) -> Callable[[EngineCondition], EngineCondition]:
     """Register a condition that is asked of every engine whose config.json can be read, of the `runtimes` given."""
@@ -103,8 +106,9 @@ def engine_rule(  # noqa: PLR0913 - every field of a rule, by name
                     yield from condition(engine, engine.config)
 
         entered = rule(
-            rule_id, severity, level, title=title, source=source, subject="engine", explanation=explanation, fix=fix
-        )
+            rule_id, severity, level, title=title, source=source, subject="engine", explanation=explanation, fix=fix,
+            example=example,
+        )  # fmt: skip
         entered(over_all)
         return condition
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from trtspec.building.inspection.engine_config import CONFIG, EngineConfig
-from trtspec.building.inspection.facts import EngineFacts, InspectedEngine, engine_rule, rebuild
+from trtspec.building.inspection.facts import BOTH_RUNTIMES, EngineFacts, InspectedEngine, engine_rule, rebuild
 from trtspec.errors import VersionUnsupported
 from trtspec.rules.registry import Hit, rule
 from trtspec.toolchain.releases import images_for, same_release
@@ -14,7 +14,6 @@ from trtspec.toolchain.releases import images_for, same_release
 __all__ = ["missing_ranks"]
 
 _RANK = re.compile(r"rank(\d+)\.engine")
-_BOTH = ("tensorrt_llm", "torch")
 
 
 @rule(
@@ -27,6 +26,7 @@ _BOTH = ("tensorrt_llm", "torch")
     explanation="An engine is a folder with config.json and one engine file a rank. A folder that is empty, another "
     "folder, or a config.json that lacks what the runtime reads stops the server while it loads the model.",
     fix="Give the folder that trtllm-build wrote, as seen from where the server runs.",
+    example="an empty folder, or config.json without build_config.max_seq_len",
 )
 def _unreadable(facts: EngineFacts) -> Iterator[Hit]:
     for engine in facts.engines:
@@ -45,7 +45,8 @@ def _unreadable(facts: EngineFacts) -> Iterator[Hit]:
     explanation="An engine of the torch runtime holds safetensors, one of TensorRT-LLM compiled networks; neither "
     "runtime can load the other's.",
     fix="Build the engine with the spec's runtime.",
-    runtimes=_BOTH,
+    example="runtime: tensorrt_llm with an engine folder that holds model.safetensors",
+    runtimes=BOTH_RUNTIMES,
 )
 def _runtime(engine: InspectedEngine, config: EngineConfig) -> Iterator[Hit]:
     wanted = engine.expectation.runtime
@@ -64,6 +65,7 @@ def _runtime(engine: InspectedEngine, config: EngineConfig) -> Iterator[Hit]:
     explanation="An engine loads only in the version that built it: it holds a serialised TensorRT plan. The label of "
     "a container is not the version of the library in it.",
     fix="Serve with an image that carries the engine's version, or build the engine in the image that serves.",
+    example='{"version": "1.1.0"} with tensorrt_llm: {image: 26.03-trtllm-python-py3}, which carries 1.2.0',
 )
 def _version(engine: InspectedEngine, config: EngineConfig) -> Iterator[Hit]:
     wanted = engine.expectation.version
@@ -91,6 +93,7 @@ def _version(engine: InspectedEngine, config: EngineConfig) -> Iterator[Hit]:
     source="NVIDIA/TensorRT-LLM#3031, #222; NVIDIA/TensorRT#2900",
     explanation="A TensorRT plan is compiled for one compute capability and does not load on another.",
     fix="Build the engine on the kind of GPU that will serve it.",
+    example="built on L4 (SM 89), hardware: {gpu: H100-80GB-SXM} (SM 90)",
 )
 def _gpu(engine: InspectedEngine, config: EngineConfig) -> Iterator[Hit]:
     wanted = engine.expectation.sm
@@ -119,7 +122,8 @@ def missing_ranks(config: EngineConfig, files: dict[str, int]) -> list[str]:
     explanation="Each rank (tp × pp) loads its own rankN.engine. A file that is missing, empty, or left over from "
     "another build stops the server, or runs a mixture of two builds.",
     fix="Copy the whole engine folder, or build it again.",
-    runtimes=_BOTH,
+    example='{"mapping": {"world_size": 2}} and no rank1.engine',
+    runtimes=BOTH_RUNTIMES,
 )
 def _files(engine: InspectedEngine, config: EngineConfig) -> Iterator[Hit]:
     lacking = missing_ranks(config, dict(engine.files))
@@ -149,6 +153,7 @@ def _files(engine: InspectedEngine, config: EngineConfig) -> Iterator[Hit]:
     source="trtllm-build --fast_build writes rankN_managed_weights.safetensors (tensorrt_llm/builder.py)",
     explanation="With --fast_build the weights are not in the engine but in a file beside it, one a rank.",
     fix="Copy the whole engine folder, or build without --fast_build.",
+    example="built with --fast_build, no rank0_managed_weights.safetensors",
 )
 def _managed_weights(engine: InspectedEngine, config: EngineConfig) -> Iterator[Hit]:
     wanted = engine.expectation.managed_weights

@@ -28,6 +28,7 @@ def _pair(facts: EngineFacts) -> tuple[EngineConfig, EngineConfig] | None:
     explanation="The draft's ids go to the target as they are, so both must mean the same by an id. Widths may differ "
     "by padding that no token uses; comparing logits needs equal widths.",
     fix="Choose a draft with the target's tokenizer.",
+    example="target 128 256 ids, draft 32 000",
 )
 def _vocabulary(facts: EngineFacts) -> Iterator[Hit]:
     pair = _pair(facts)
@@ -42,7 +43,8 @@ def _vocabulary(facts: EngineFacts) -> Iterator[Hit]:
         fix = "set speculation.acceptance: tokens, or choose a draft with the same width"
         yield Hit("pair", f"{message}: logits of different widths cannot be compared", fix, data)
     elif len(widths) == 1 and max(widths) <= min(target, draft):
-        yield Hit("pair", f"{message}; both hold the tokenizer's {max(widths)} ids", None, data, level="note")
+        held = f"{message}; both hold the tokenizer's {max(widths)} ids"
+        yield Hit("pair", held, None, data, level="note", severity="INFO")
     else:
         level: Level = "error" if widths and max(widths) > min(target, draft) else "warning"
         unsure = "" if widths else "; whether that is padding cannot be told without the tokenizers"
@@ -59,6 +61,7 @@ def _vocabulary(facts: EngineFacts) -> Iterator[Hit]:
     source="triton-inference-server/tensorrtllm_backend#531: an engine loads only in the version that built it",
     explanation="One server process has one TensorRT-LLM, so all its engines must come from that version.",
     fix="Build all engines in one image.",
+    example="target built by 1.2.1, draft by 1.1.0",
 )
 def _version(facts: EngineFacts) -> Iterator[Hit]:
     engines = [engine for engine in facts.engines if engine.config and engine.config.runtime == "tensorrt_llm"]
@@ -78,6 +81,7 @@ def _version(facts: EngineFacts) -> Iterator[Hit]:
     source=f"{_EXAMPLE} gives both engines the same max_batch_size, max_input_len and max_seq_len",
     explanation="Beyond the draft's limits requests go on without speculation, or wait for a place in its batch.",
     fix="Build the draft with the target's batch size and length.",
+    example="target max_seq_len 8200 with max_draft_len 8, draft max_seq_len 4096",
 )
 def _limits(facts: EngineFacts) -> Iterator[Hit]:
     pair = _pair(facts)
@@ -111,6 +115,7 @@ _SAME = (
     explanation="A baseline with another precision, parallelism or batch size makes the speed-up meaningless, and its "
     "answers differ from the target's for another reason than speculation.",
     fix="Build the baseline from the target's checkpoint with the same options (trtspec build does).",
+    example="baseline in bfloat16, target in FP8",
 )
 def _baseline(facts: EngineFacts) -> Iterator[Hit]:
     baseline, target = facts.of("baseline"), facts.of("target")

@@ -6,13 +6,12 @@ from collections.abc import Iterator
 
 from trtspec.building.inspection.engine_config import EngineConfig
 from trtspec.building.inspection.expectation import NO_QUANT
-from trtspec.building.inspection.facts import InspectedEngine, engine_rule, rebuild
+from trtspec.building.inspection.facts import BOTH_RUNTIMES, InspectedEngine, engine_rule, rebuild
 from trtspec.checkpoints.architectures import TENSORRT_LLM
 from trtspec.rules.registry import Hit, Level
 
 __all__ = ["padding_multiple"]
 
-_BOTH = ("tensorrt_llm", "torch")
 _BUILDER = "tensorrt_llm/builder.py: config.json records what was built, which may differ from what was asked"
 
 
@@ -25,6 +24,7 @@ _BUILDER = "tensorrt_llm/builder.py: config.json records what was built, which m
     explanation="tp and pp are fixed when the checkpoint is converted. Target and draft may differ: a small draft is "
     "fastest with tp 1, since its communication costs more than its arithmetic.",
     fix="Set tp and pp of this role to the engine's, or build the engine again.",
+    example='{"mapping": {"tp_size": 4}} with draft: {tp: 1}',
 )
 def _mapping(engine: InspectedEngine, config: EngineConfig) -> Iterator[Hit]:
     asked = engine.expectation
@@ -52,7 +52,8 @@ def _mapping(engine: InspectedEngine, config: EngineConfig) -> Iterator[Hit]:
     explanation="max_batch_size, max_seq_len and max_num_tokens are built in. Requests beyond them are refused or "
     "wait; larger ones than asked for cost memory.",
     fix="Build again, or set the spec's build section to what the engine has.",
-    runtimes=_BOTH,
+    example='{"build_config": {"max_seq_len": 4096}} where 8200 is needed',
+    runtimes=BOTH_RUNTIMES,
 )
 def _sizes(engine: InspectedEngine, config: EngineConfig) -> Iterator[Hit]:
     asked = engine.expectation
@@ -86,7 +87,8 @@ def _network(architecture: str) -> str:
     source=_BUILDER,
     explanation="Tokenizer, chat template and end ids come from the checkpoint: with another network they do not fit.",
     fix="Give the checkpoint that the engine was built from.",
-    runtimes=_BOTH,
+    example='{"architecture": "QWenForCausalLM"} beside a Llama checkpoint',
+    runtimes=BOTH_RUNTIMES,
 )
 def _architecture(engine: InspectedEngine, config: EngineConfig) -> Iterator[Hit]:
     wanted = engine.expectation.architecture
@@ -102,7 +104,8 @@ def _architecture(engine: InspectedEngine, config: EngineConfig) -> Iterator[Hit
     source=_BUILDER,
     explanation="Baseline and target must compute alike, or their answers differ for another reason than speculation.",
     fix="Set dtype to the engine's, or build again.",
-    runtimes=_BOTH,
+    example='{"dtype": "float16"} with target: {dtype: bfloat16}',
+    runtimes=BOTH_RUNTIMES,
 )
 def _dtype(engine: InspectedEngine, config: EngineConfig) -> Iterator[Hit]:
     wanted = engine.expectation.dtype
@@ -118,6 +121,7 @@ def _dtype(engine: InspectedEngine, config: EngineConfig) -> Iterator[Hit]:
     source=_BUILDER,
     explanation="Type of the logits that the decoder samples from; Triton's model must declare the same one.",
     fix="Set build.logits_dtype to the engine's, or build again.",
+    example='{"logits_dtype": "float16"} with build: {logits_dtype: float32}',
 )
 def _logits_dtype(engine: InspectedEngine, config: EngineConfig) -> Iterator[Hit]:
     wanted = engine.expectation.logits_dtype
@@ -134,6 +138,7 @@ def _logits_dtype(engine: InspectedEngine, config: EngineConfig) -> Iterator[Hit
     explanation="A step that was skipped or a flag that was ignored leaves an engine that works and has another size, "
     "speed and quality.",
     fix="Set quantization to what the engine has, or build again.",
+    example='{"quantization": {"quant_algo": null}} with target: {quantization: fp8}',
 )
 def _quantization(engine: InspectedEngine, config: EngineConfig) -> Iterator[Hit]:
     wanted, built = engine.expectation.quant_algo, config.quant_algo or NO_QUANT
@@ -149,6 +154,7 @@ def _quantization(engine: InspectedEngine, config: EngineConfig) -> Iterator[Hit
     source="tensorrt_llm/models/modeling_utils.py (kv_cache_quant_algo)",
     explanation="The KV cache's type decides how many sequences fit, and whether paged context FMHA stays on.",
     fix="Set kv_cache_dtype to what the engine has, or build again.",
+    example='{"quantization": {"kv_cache_quant_algo": "FP8"}} with target: {kv_cache_dtype: auto}',
 )
 def _kv_quantization(engine: InspectedEngine, config: EngineConfig) -> Iterator[Hit]:
     wanted, built = engine.expectation.kv_cache_quant_algo, config.kv_cache_quant_algo or NO_QUANT
@@ -164,6 +170,7 @@ def _kv_quantization(engine: InspectedEngine, config: EngineConfig) -> Iterator[
     source="plugin_config.tokens_per_block; the builder takes powers of two",
     explanation="Only whole blocks are reused: a small block loses less of a prefix, a large one is a little faster.",
     fix="Set build.tokens_per_block to the engine's, or build again.",
+    example='{"plugin_config": {"tokens_per_block": 64}} with build: {tokens_per_block: 32}',
 )
 def _tokens_per_block(engine: InspectedEngine, config: EngineConfig) -> Iterator[Hit]:
     wanted, built = engine.expectation.tokens_per_block, config.tokens_per_block
@@ -180,6 +187,7 @@ def _tokens_per_block(engine: InspectedEngine, config: EngineConfig) -> Iterator
     explanation="A model whose positions are scaled was trained for it. Without the scaling, or with another factor, "
     "it repeats itself and loses the thread, from the first token or beyond the original length.",
     fix="Convert the checkpoint again, from its folder rather than from flags.",
+    example='{"rotary_scaling": null} beside a checkpoint with rope_type llama3',
 )
 def _rope_scaling(engine: InspectedEngine, config: EngineConfig) -> Iterator[Hit]:
     wanted, built = engine.expectation.rotary_scaling, config.rotary_scaling
@@ -219,7 +227,8 @@ def padding_multiple(size: int, padded: int) -> int | None:
     explanation="The rows of the embedding are often more than the tokenizer has ids, rounded up for speed. Everything "
     "that is sized by the vocabulary (logits, masks, biases) must take the engine's width, not the tokenizer's.",
     fix="Give the checkpoint that the engine was built from.",
-    runtimes=_BOTH,
+    example='{"vocab_size": 32000} with a tokenizer of 128 256 ids',
+    runtimes=BOTH_RUNTIMES,
 )
 def _vocabulary(engine: InspectedEngine, config: EngineConfig) -> Iterator[Hit]:
     built, model, ids = config.vocab_size, engine.expectation.vocab_size, engine.expectation.tokenizer_width
@@ -240,7 +249,8 @@ def _vocabulary(engine: InspectedEngine, config: EngineConfig) -> Iterator[Hit]:
     source="triton-inference-server/tensorrtllm_backend#720",
     explanation="The ids beyond the tokenizer's are padding. trtspec sizes by the engine everywhere.",
     fix="Nothing; own code that makes logit biases or masks must use the engine's width.",
-    runtimes=_BOTH,
+    example='{"vocab_size": 152064} with a tokenizer of 151 665 ids',
+    runtimes=BOTH_RUNTIMES,
 )
 def _padded(engine: InspectedEngine, config: EngineConfig) -> Iterator[Hit]:
     ids = engine.expectation.tokenizer_width

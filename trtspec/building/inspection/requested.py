@@ -44,7 +44,7 @@ def expectation_for(
         max_draft_len=written.max_draft_len,
         tokens_per_block=request.sizes.tokens_per_block,
         rotary_scaling=scaling_of(request.config),
-        managed_weights=bool(request.build.extra_flags.get("fast_build", False)),
+        managed_weights=request.fast_build,
     )
 
 

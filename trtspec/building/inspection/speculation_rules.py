@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trtspec.building.inspection.engine_config import DRAFT_TOKENS_EXTERNAL, NO_MODE, EngineConfig
-from trtspec.building.inspection.facts import InspectedEngine, engine_rule, rebuild
+from trtspec.building.inspection.facts import BOTH_RUNTIMES, InspectedEngine, engine_rule, rebuild
 from trtspec.rules.registry import Hit, Level
+from trtspec.rules.sizes import decoder_buffer_bytes
+from trtspec.toolchain.flags import FP8_FAMILY
 from trtspec.units import bytes_text
 
 __all__ = ["paged_fmha_cause"]
 
 _EXAMPLE = "TensorRT-LLM examples/draft_target_model/README.md"
-_BOTH = ("tensorrt_llm", "torch")
-_FP8_WEIGHTS = {"FP8", "W4A8_AWQ", "NVFP4"}
 _FIRST_FP8_SM = 89
 _MUCH = 4 << 30  # bytes of decoder buffers that are worth a word
 
@@ -33,7 +33,8 @@ def _flags(engine: InspectedEngine) -> str:
     "the baseline are plain engines: with a mode they reserve memory for drafts, and an A/B would not compare like "
     "with like.",
     fix="Build the target with --speculative_decoding_mode draft_tokens_external, baseline and draft without a mode.",
-    runtimes=_BOTH,
+    example='{"speculative_decoding_mode": 4} (MEDUSA) in a target engine',
+    runtimes=BOTH_RUNTIMES,
 )
 def _mode(engine: InspectedEngine, config: EngineConfig) -> Iterator[Hit]:
     mode = config.speculative_mode
@@ -55,7 +56,8 @@ def _mode(engine: InspectedEngine, config: EngineConfig) -> Iterator[Hit]:
     explanation="max_draft_len is built in and is the most draft tokens that one step takes. Requests with more are "
     "refused while serving.",
     fix="Build the target with a larger max_draft_length, or draft less.",
-    runtimes=_BOTH,
+    example='{"max_draft_len": 4} with speculation: {draft_length: 5}',
+    runtimes=BOTH_RUNTIMES,
 )
 def _draft_length(engine: InspectedEngine, config: EngineConfig) -> Iterator[Hit]:
     asked, built = engine.expectation, config.max_draft_len
@@ -100,7 +102,7 @@ def paged_fmha_cause(config: EngineConfig, sm: int | None) -> tuple[str, str]:
             "its INT8 KV cache switched it off during the build",
             "set kv_cache_dtype: auto (or fp8 with fp8 weights)",
         )
-    if kv == "FP8" and weights not in _FP8_WEIGHTS:
+    if kv == "FP8" and weights not in FP8_FAMILY:
         plain = f"{weights} weights" if weights else f"unquantized {config.dtype} weights"
         cause = f"its FP8 KV cache over {plain} switched it off during the build"
         return cause, "set quantization: fp8 (or w4a8_awq, nvfp4) as well, or kv_cache_dtype: auto"
@@ -120,18 +122,20 @@ def paged_fmha_cause(config: EngineConfig, sm: int | None) -> tuple[str, str]:
     "before. That needs paged context FMHA in target and draft, and block reuse at run time. Some combinations of KV "
     "cache and weights switch it off during the build without failing it; then every round computes the prompt anew.",
     fix="Use the KV cache type auto, or fp8 together with fp8, w4a8_awq or nvfp4 weights on SM 89 or newer.",
+    example='{"plugin_config": {"use_paged_context_fmha": false}} with kv_cache_quant_algo INT8',
 )
 def _paged_context_fmha(engine: InspectedEngine, config: EngineConfig) -> Iterator[Hit]:
     if config.paged_context_fmha:
         return
     # a baseline does not need it, but then the two arms differ in more than speculation
     level: Level = "warning" if engine.role == "baseline" else "error"
-    data = {"kv_cache_quant_algo": config.kv_cache_quant_algo, "quant_algo": config.quant_algo, "sm": engine.sm}
+    sm = engine.sm if engine.sm is not None else engine.expectation.sm  # not recorded while it is being built
+    data = {"kv_cache_quant_algo": config.kv_cache_quant_algo, "quant_algo": config.quant_algo, "sm": sm}
     if config.paged_context_fmha is None:
         message = f"config.json of the {engine.role} engine does not say whether paged context FMHA is on"
         yield Hit(engine.role, message, rebuild(engine, "--use_paged_context_fmha enable"), data, level="warning")
         return
-    cause, way_out = paged_fmha_cause(config, engine.sm)
+    cause, way_out = paged_fmha_cause(config, sm)
     consequence = "the prefix cache works in one arm only" if level == "warning" else "no round can reuse the KV cache"
     message = f"paged context FMHA is off in the {engine.role} engine: {cause}; {consequence}"
     yield Hit(engine.role, message, way_out, {**data, "cause": cause}, level=level)
@@ -145,6 +149,7 @@ def _paged_context_fmha(engine: InspectedEngine, config: EngineConfig) -> Iterat
     source=f"{_EXAMPLE}; tensorrt_llm/builder.py",
     explanation="Without context FMHA there is no paged context FMHA and no FP8 context FMHA.",
     fix="Build with --context_fmha enable, the default.",
+    example='{"plugin_config": {"context_fmha": false}}',
 )
 def _context_fmha(engine: InspectedEngine, config: EngineConfig) -> Iterator[Hit]:
     if config.context_fmha is False:
@@ -160,6 +165,7 @@ def _context_fmha(engine: InspectedEngine, config: EngineConfig) -> Iterator[Hit
     source=f"{_EXAMPLE}; in-flight batching needs a paged KV cache",
     explanation="Batching in flight and the reuse of KV blocks work on pages only.",
     fix="Build with --kv_cache_type paged.",
+    example='{"build_config": {"kv_cache_type": "continuous"}}',
 )
 def _paged_kv(engine: InspectedEngine, config: EngineConfig) -> Iterator[Hit]:
     if config.paged_kv is False:
@@ -175,6 +181,7 @@ def _paged_kv(engine: InspectedEngine, config: EngineConfig) -> Iterator[Hit]:
     source=f"{_EXAMPLE}: beam search is not supported with draft tokens",
     explanation="Draft-target decoding works with one beam in both engines; more beams multiply the decoder's buffers.",
     fix="Build with --max_beam_width 1.",
+    example='{"build_config": {"max_beam_width": 4}}',
 )
 def _beams(engine: InspectedEngine, config: EngineConfig) -> Iterator[Hit]:
     wanted = engine.expectation.max_beam_width
@@ -194,12 +201,13 @@ def _beams(engine: InspectedEngine, config: EngineConfig) -> Iterator[Hit]:
     explanation="With draft_tokens_external the decoder keeps the probabilities of draft and target for every "
     "sequence. At the builder's default of 2048 sequences that is tens of gigabytes.",
     fix="Build with the batch size that is really served, or lower max_batch_size at run time.",
+    example='{"max_batch_size": 2048, "max_draft_len": 8} with a vocabulary of 128 256: 17.6 GiB',
 )
 def _decoder_buffers(engine: InspectedEngine, config: EngineConfig) -> Iterator[Hit]:
     if not config.speculates:
         return
     factors = (config.max_batch_size, config.max_draft_len + 1, config.max_beam_width, config.vocab_size)
-    size = 2 * 4 * factors[0] * factors[1] * factors[2] * factors[3]
+    size = decoder_buffer_bytes(config.max_batch_size, config.max_draft_len, config.vocab_size, config.max_beam_width)
     if size > _MUCH:
         terms = " × ".join(str(factor) for factor in factors)
         message = f"the {engine.role} engine needs {bytes_text(size)} for decoder buffers (2 × 4 bytes × {terms})"

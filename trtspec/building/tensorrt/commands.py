@@ -42,6 +42,6 @@ def build_commands(request: EngineRequest, checkpoint: str, output: str, tools: 
     """What builds the engine of `request` from its TensorRT-LLM checkpoint into `output`, all ranks in one run."""
     ranks = range(request.world_size)
     outputs = ["config.json", *(f"rank{rank}.engine" for rank in ranks)]
-    if request.build.extra_flags.get("fast_build") is True:
+    if request.fast_build:
         outputs += [f"rank{rank}_managed_weights.safetensors" for rank in ranks]
     return (Command("build", build_argv(request, checkpoint, output, tools), {}, tuple(outputs)),)

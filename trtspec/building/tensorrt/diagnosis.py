@@ -8,16 +8,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["KNOWN_FAILURES", "Diagnosis", "KnownFailure", "diagnose", "log_tail"]
+from trtspec.units import bytes_text, plain_text
+
+__all__ = ["KNOWN_FAILURES", "Diagnosis", "KnownFailure", "diagnose"]
 
 _READ = 1 << 18
 _LINES = 12
+_LINE = 2000  # characters of a line that are looked at: patterns need the square of that in steps
+_SHOWN = 500  # characters of a line that are shown
 _ISSUES = "NVIDIA/TensorRT-LLM#"
 
 
 @dataclass(frozen=True)
 class KnownFailure:
-    """A log pattern, what it means and what to do; `{name}` stands for a named group of the pattern."""
+    """A log pattern, what it means and what to do.
+
+    `{name}` stands for a named group of the pattern, in a readable unit where the name ends in `_bytes`.
+    """
 
     id: str
     pattern: str
@@ -55,7 +62,7 @@ KNOWN_FAILURES: tuple[KnownFailure, ...] = (
     ),
     KnownFailure(
         "docker-image",
-        r"manifest for \S+ not found|pull access denied|Unable to find image '(?P<image>[^']+)' locally[\s\S]*"
+        r"manifest for \S+ not found|pull access denied|Unable to find image '(?P<image>[^']+)' locally[\s\S]{0,8000}?"
         r"(?:Error response from daemon|no basic auth|unauthorized)",
         "the image cannot be fetched",
         "check the name; for nvcr.io: docker login nvcr.io; without a network: docker load",
@@ -67,6 +74,13 @@ KNOWN_FAILURES: tuple[KnownFailure, ...] = (
         "the disk is full",
         "free some space, or put the folder of the spec on a larger disk; trtspec engines prune lists what is unused",
         "the system's own messages",
+    ),
+    KnownFailure(
+        "file-size",
+        r"File too large|\bErrno 27\b",
+        "a file grew beyond what this user (ulimit -f) or the file system allows",
+        "raise it: ulimit -f unlimited; FAT holds files of 4 GiB at most",
+        "the system's own message",
     ),
     KnownFailure(
         "flag",
@@ -128,8 +142,8 @@ KNOWN_FAILURES: tuple[KnownFailure, ...] = (
     ),
     KnownFailure(
         "scratch-space",
-        r"requires (?P<needed>\d+) bytes of scratch space, but only (?P<free>\d+) is available",
-        "the attention plugin needs more scratch memory ({needed} bytes) than the GPU has left ({free})",
+        r"requires (?P<needed_bytes>\d+) bytes of scratch space, but only (?P<free_bytes>\d+) is available",
+        "the attention plugin needs more scratch memory ({needed_bytes}) than the GPU has left ({free_bytes})",
         "lower build.max_num_tokens, build.max_seq_len or build.max_batch_size",
         f"{_ISSUES}2688",
     ),
@@ -178,8 +192,8 @@ KNOWN_FAILURES: tuple[KnownFailure, ...] = (
     ),
     KnownFailure(
         "divisible",
-        r"(?P<what>[^\n]*not divisible[^\n]*)|(?P<must>[^\n]*must be divisible[^\n]*)"
-        r"|(?P<multiple>[^\n]*must be a multiple of[^\n]*)|AssertionError[^\n]*(?P<tp>tp_size[^\n]*)",
+        r"^(?P<what>[^\n]*not divisible[^\n]*)|^(?P<must>[^\n]*must be divisible[^\n]*)"
+        r"|^(?P<multiple>[^\n]*must be a multiple of[^\n]*)|AssertionError[^\n]*(?P<tp>tp_size[^\n]*)",
         "a size of the model cannot be split: {what}",
         "choose a tp that divides attention heads, key/value heads, vocabulary and quantization groups",
         f"{_ISSUES}98, #374, #2200, #894",
@@ -284,11 +298,6 @@ _SIGNALS = {
 _NOISE = re.compile(r"^\s*(?:\^+|~+)?\s*$|FutureWarning|DeprecationWarning|^\s*warnings\.warn\(|UserWarning")
 
 
-def log_tail(log: Path, lines: int = _LINES) -> tuple[str, ...]:
-    """The last informative lines of a log; reads only its end, however long it is."""
-    return tuple(_lines(_end(log))[-lines:])
-
-
 def _end(log: Path) -> str:
     try:
         with log.open("rb") as stream:
@@ -299,15 +308,23 @@ def _end(log: Path) -> str:
 
 
 def _lines(text: str) -> list[str]:
-    """Lines without noise; of one that was drawn over (a progress bar) the last state."""
+    """Lines without noise and control characters; of one that was drawn over (a progress bar) the last state."""
     whole = (line.rstrip("\r").rpartition("\r")[2].rstrip() for line in text.split("\n"))
-    return [line for line in whole if not _NOISE.search(line)]
+    return [line for long in whole if not _NOISE.search(line := plain_text(_cut(long, _LINE)))]
+
+
+def _cut(line: str, most: int) -> str:
+    """Beginning and end of a line that has more than `most` characters."""
+    return line if len(line) <= most else f"{line[: most // 2]} … {line[-most // 2 :]}"
 
 
 def diagnose(log: Path, exit_code: int | None) -> Diagnosis:
-    """Tail, cause and fix for a program that ended with `exit_code` (negative: a signal; 128 + n from a shell)."""
+    """Tail, cause and fix for a program that ended with `exit_code` (negative: a signal; 128 + n from a shell).
+
+    Reads only the end of the log, however long it is; the tail has its last informative lines.
+    """
     lines = _lines(_end(log))
-    tail, text = tuple(lines[-_LINES:]), "\n".join(lines)
+    tail, text = tuple(_cut(line, _SHOWN) for line in lines[-_LINES:]), "\n".join(lines)
     for known in KNOWN_FAILURES:
         if match := re.search(known.pattern, text, re.MULTILINE):
             return Diagnosis(tail, known.id, _filled(known.cause, match), _filled(known.fix, match))
@@ -316,7 +333,7 @@ def diagnose(log: Path, exit_code: int | None) -> Diagnosis:
 
 def _by_signal(exit_code: int | None) -> tuple[str | None, str | None, str | None]:
     number = -exit_code if exit_code is not None and exit_code < 0 else (exit_code or 0) - 128
-    if number <= 0:
+    if number not in signal.valid_signals():
         return None, None, None
     known = _SIGNALS.get(number)  # type: ignore[call-overload]  # an int finds its Signals member
     return known or ("signal", f"it was ended by signal {number}", None)
@@ -326,4 +343,5 @@ def _filled(template: str, match: re.Match[str]) -> str:
     groups: Sequence[str] = [value for value in match.groups() if value]
     names = re.findall(r"{(\w+)}", template)
     values = {name: (match.groupdict().get(name) or (groups[0] if groups else "?")).strip() for name in names}
-    return template.format(**values)
+    sizes = {name: bytes_text(int(value)) for name, value in values.items() if name.endswith("_bytes")}
+    return template.format(**{**values, **sizes})

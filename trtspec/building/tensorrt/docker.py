@@ -76,11 +76,18 @@ def checkpoint_mounts(folder: Path) -> list[Mount]:
     real = folder.resolve()
     places = {real}
     for path in real.iterdir() if real.is_dir() else ():
-        while path.is_symlink():
-            path = Path(os.path.normpath(path.parent / path.readlink()))  # noqa: PLW2901  # link by link
-            places.add(path.parent)
-        places.add(path.resolve().parent)
+        places |= {link.parent for link in _links(path)}
+        places.add(Path(os.path.realpath(path)).parent)
     return [Mount(path) for path in sorted(places)]
+
+
+def _links(path: Path) -> list[Path]:
+    """Where `path` leads, link by link; what leads in a circle is followed once."""
+    found: list[Path] = []
+    while path.is_symlink() and path not in found[:-1]:
+        path = Path(os.path.normpath(path.parent / path.readlink()))
+        found.append(path)
+    return found
 
 
 def reduced_mounts(mounts: Iterable[Mount]) -> list[Mount]:

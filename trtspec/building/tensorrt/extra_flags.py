@@ -2,50 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from trtspec.errors import Problem
-from trtspec.toolchain.flags import GONE, FlagTable, build_flags
+from trtspec.toolchain.flags import GONE, NEVER_ON, OWN, FlagTable, build_flags
 
 __all__ = ["extra_argv", "extra_flag_problems"]
 
 _PATH = "build.extra_flags"
-_NEEDED = "must be on for draft tokens and is set by trtspec"
-_FOLDERS = "trtspec chooses the folders"
-_REPLACES = "it would replace sizes and modes that trtspec sets"
-
-# flag → where its value comes from
-_OWN: dict[str, str] = {
-    "--checkpoint_dir": _FOLDERS,
-    "--output_dir": _FOLDERS,
-    "--model_config": _REPLACES,
-    "--build_config": _REPLACES,
-    "--max_batch_size": "write build.max_batch_size",
-    "--max_input_len": "write build.max_input_len",
-    "--max_seq_len": "write build.max_seq_len",
-    "--max_num_tokens": "write build.max_num_tokens",
-    "--max_beam_width": "it is 1: beam search and draft tokens exclude each other",
-    "--max_draft_len": "write speculation.max_draft_length",
-    "--speculative_decoding_mode": "it follows the role: draft_tokens_external for the target, none otherwise",
-    "--tokens_per_block": "write build.tokens_per_block",
-    "--logits_dtype": "write build.logits_dtype",
-    "--context_fmha": _NEEDED,
-    "--use_paged_context_fmha": _NEEDED,
-    "--remove_input_padding": _NEEDED,
-    "--use_fp8_context_fmha": "it follows target.kv_cache_dtype and draft.kv_cache_dtype",
-    "--kv_cache_type": "the cache is paged, which draft tokens need",
-    "--paged_kv_cache": "the cache is paged, which draft tokens need",
-    "--workers": "one for each rank, at most hardware.count",
-    "--output_timing_cache": "each build has its own, so that two builds do not write one file",
-    "--log_level": "it is info: trtspec reads the log",
-    "--dry_run": "it compiles no engine; use trtspec build --dry-run",
-}
-_FORBIDDEN: dict[str, str] = {
-    "--gather_context_logits": "the builder refuses it together with max_draft_len",
-    "--gather_all_token_logits": "it includes context logits, which the builder refuses together with max_draft_len",
-    "--gather_generation_logits": "it does nothing at build time since 1.0; generation logits are a run-time choice",
-}
-_REFUSED_ON: dict[str, str] = {"--streamingllm": "the builder aborts: attention sinks are no longer supported"}
 Value = str | int | float | bool
 
 
@@ -66,20 +31,24 @@ def _problems(table: FlagTable, name: str, value: Value, minor: str) -> Iterator
     elif flag is None:
         nearest = table.nearest(name)
         yield Problem(path, f"trtllm-build {minor} has no such flag", f"did you mean {nearest}?" if nearest else None)
-    elif flag.name in _OWN:
-        yield Problem(path, f"is set by trtspec: {_OWN[flag.name]}")
-    elif flag.name in _FORBIDDEN:
-        yield Problem(path, _FORBIDDEN[flag.name])
+    elif (own := flag.name.lstrip("-")) in OWN:
+        yield Problem(path, f"is set by trtspec: {OWN[own]}")
     elif reason := flag.problem(value):
         yield Problem(path, reason)
-    elif flag.name in _REFUSED_ON and _is_on(value):
-        yield Problem(path, _REFUSED_ON[flag.name])
+    elif own in NEVER_ON and _is_on(value):
+        yield Problem(path, NEVER_ON[own])
 
 
 def _together(
     table: FlagTable, flags: Mapping[str, Value], architectures: Mapping[str, str | None]
 ) -> Iterator[Problem]:
-    given = {flag.name: value for name, value in flags.items() if (flag := table.find(name)) is not None}
+    found = [(flag.name, value) for name, value in flags.items() if (flag := table.find(name)) is not None]
+    given = dict(found)
+    yield from (
+        Problem(f"{_PATH}.{name.lstrip('-')}", "is given twice, in two spellings")
+        for name, times in Counter(name for name, _ in found).items()
+        if times > 1
+    )
     if _is_on(given.get("--multiple_profiles", False)) and "--opt_num_tokens" in given:
         message = "the builder refuses it together with opt_num_tokens"
         yield Problem(f"{_PATH}.multiple_profiles", message, "leave one of them out")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,13 +12,12 @@ from trtspec.checkpoints.reading import child_names
 from trtspec.checkpoints.weights import INDEX, SINGLE
 from trtspec.files import read_json
 from trtspec.progress import Reporter
-from trtspec.provenance import file_sha256, text_key
+from trtspec.provenance import file_sample, file_sha256, text_key
 
-__all__ = ["EngineKeyParts", "Identity", "IdentityReader", "checkpoint_key", "engine_key"]
+__all__ = ["EngineKeyParts", "Identity", "IdentityReader", "checkpoint_key", "engine_key", "folder_identity"]
 
 _FORMAT = "tensorrt-1"  # changes when a folder made of the same inputs changes
 _MODEL_FILES = ("config.json", INDEX, "hf_quant_config.json", "quantize_config.json", "quant_config.json")
-_SAMPLE = 1 << 14  # bytes
 
 
 @dataclass(frozen=True)
@@ -102,14 +100,13 @@ def _indexed(path: Path) -> list[str]:
 
 
 def _sampled(path: Path) -> str:
-    """Size, and a hash of what stands in the middle and at the end: other weights of the same shape differ there."""
-    digest = hashlib.sha256()
-    size = path.stat().st_size
-    with path.open("rb") as stream:
-        for place in (size // 2, max(0, size - _SAMPLE)):
-            stream.seek(place)
-            digest.update(stream.read(_SAMPLE))
-    return f"size:{size} sample:{digest.hexdigest()[:16]}"
+    return f"size:{path.stat().st_size} sample:{file_sample(path)}"
+
+
+def folder_identity(folder: Path) -> str:
+    """What is in a folder of texts, wherever it lies: names, sizes and samples of its files."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return f"folder:{text_key([f'{path.relative_to(folder).as_posix()}={_sampled(path)}' for path in files])}"
 
 
 def checkpoint_key(identity: Identity, version: str, argvs: Iterable[Sequence[str]], *, calibrated: bool) -> str:

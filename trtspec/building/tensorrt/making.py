@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import errno
+import shlex
 import shutil
-from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
 
 from trtspec.building.built import is_complete
 from trtspec.building.identity import tokenizer_files
 from trtspec.building.inspection.inspect import inspect_engine, refuse
-from trtspec.building.locks import locked
+from trtspec.building.locks import locked, sweep_unlocked
 from trtspec.building.tensorrt.commands import Command
 from trtspec.building.tensorrt.diagnosis import diagnose
 from trtspec.building.tensorrt.docker import container_name, docker_run
@@ -22,7 +23,7 @@ from trtspec.building.tensorrt.planning import BuildPlan
 from trtspec.building.tensorrt.process import Cancelled, Job, Outcome, run_job
 from trtspec.building.tensorrt.steps import Product
 from trtspec.errors import BuildError, FailedStep, StepFailed
-from trtspec.files import atomic_directory, scratch_directory, sweep_partials
+from trtspec.files import atomic_directory, scratch_directory
 from trtspec.progress import Reporter, Tell
 from trtspec.units import duration_text
 
@@ -41,20 +42,21 @@ def failed_log(folder: Path) -> Path:
 
 @dataclass(frozen=True)
 class _Use:
-    """What a product has while it is made: GPUs, the lock's file descriptor, and the line of its live view."""
+    """What a product has while it is made: GPUs, the locks' file descriptors, and the line of its live view."""
 
     gpus: tuple[str, ...]
-    lock: int
+    locks: tuple[int, ...]
     tell: Tell
 
 
 @dataclass
 class Maker:
-    """Makes products of a plan; `stop` ends what runs."""
+    """Makes products of a plan; `stop` ends what runs. `found` has the keys that another process had made meanwhile."""
 
     plan: BuildPlan
     reporter: Reporter
     stop: Event
+    found: set[str] = field(default_factory=set)
 
     def make(self, product: Product, gpus: tuple[str, ...] = ()) -> None:
         """Make `product` on these GPUs (none: all), unless another process has made it meanwhile.
@@ -63,10 +65,12 @@ class Maker:
         """
         with locked(product.folder, self._tell_wait(product), self._check) as lock:
             if is_complete(product.folder) and not self.plan.forces(product):
+                self.found.add(product.key)
                 return
-            sweep_partials(product.folder.parent)
+            sweep_unlocked(product.folder)
             try:
-                self._fill(product, gpus, lock)
+                with self._reading(product) as reading:
+                    self._fill(product, gpus, (lock, *reading))
             except OSError as error:
                 if error.errno in (errno.ENOSPC, errno.EDQUOT):
                     fix = "free some space; trtspec engines prune lists what is unused"
@@ -76,18 +80,32 @@ class Maker:
     def _tell_wait(self, product: Product) -> Callable[[str], None]:
         return lambda holder: self.reporter.note(f"{product.label}: waiting, {holder} makes it")
 
+    @contextmanager
+    def _reading(self, product: Product) -> Iterator[tuple[int, ...]]:
+        """Keep the converted checkpoint that an engine is made of from being replaced or pruned meanwhile."""
+        if product.needs is None:
+            yield ()
+            return
+        with locked(product.needs.folder, self._tell_wait(product.needs), self._check, shared=True) as lock:
+            if not is_complete(product.needs.folder):
+                message, place = "its converted checkpoint was removed meanwhile", str(product.needs.folder)
+                raise BuildError(f"{product.label}: {message}", where=place, fix="run the same command again")
+            yield (lock,)
+
     def _check(self) -> None:
         if self.stop.is_set():
             raise Cancelled
 
-    def _fill(self, product: Product, gpus: tuple[str, ...], lock: int) -> None:
+    def _fill(self, product: Product, gpus: tuple[str, ...], locks: tuple[int, ...]) -> None:
         log = running_log(product.folder)
         log.write_bytes(b"")
         with atomic_directory(product.folder) as work, self.reporter.activity(product.label) as tell:
             try:
-                ran = [self._run(product, number, work, _Use(gpus, lock, tell)) for number in _numbers(product)]
+                ran = [self._run(product, number, work, _Use(gpus, locks, tell)) for number in _numbers(product)]
                 if product.kind == "engine":
                     _copy_tokenizer(product.request.folder, work)
+                self.plan.refuse_changed(product)
+                if product.kind == "engine":
                     refuse(product.folder, inspect_engine(work, self.plan.expectation(product)))
             except Cancelled:
                 log.unlink(missing_ok=True)
@@ -105,18 +123,19 @@ class Maker:
         log, command = running_log(product.folder), product.commands(work)[number]
         with scratch_directory(product.folder.with_name(f"{product.key}.cwd")) as cwd:
             job = self._job(product, command, cwd, use.gpus)
-            with log.open("a", encoding="utf-8") as stream:
-                stream.write(f"$ {' '.join(command.argv)}\n")
-            outcome = run_job(job, self.stop, use.tell, keep=(use.lock,))
+            with log.open("a", encoding="utf-8", errors="surrogateescape") as stream:
+                stream.write(f"$ {shlex.join(command.argv)}\n")
+            outcome = run_job(job, self.stop, use.tell, keep=use.locks)
         missing = [name for name in command.outputs if not (work / name).is_file()]
         if outcome.exit_code != 0 or missing:
             raise _failure(product, command, outcome, missing)
         return Ran(product.commands(product.folder)[number], outcome.seconds, outcome.peak_rss)
 
     def _job(self, product: Product, command: Command, cwd: Path, gpus: tuple[str, ...]) -> Job:
-        env = {**command.env, "PYTHONUNBUFFERED": "1"}
+        # GPUs are numbered as NVML, which told us of them, does; CUDA alone counts the fastest first
+        env = {**command.env, "PYTHONUNBUFFERED": "1", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
         if gpus:
-            env |= {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(gpus)}
+            env["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
         container = self.plan.container(product)
         if container is None:
             return Job(command.argv, env, cwd, running_log(product.folder))

@@ -12,11 +12,11 @@ from trtspec.building.tensorrt.commands import Command
 from trtspec.building.tensorrt.site import Site
 from trtspec.building.tensorrt.steps import Product
 from trtspec.files import write_json
-from trtspec.provenance import file_sha256, provenance
+from trtspec.provenance import file_sample, file_sha256, provenance
 
 __all__ = ["Ran", "write_manifest"]
 
-_HASHED = 64 << 20  # bytes: larger files are recorded by size alone
+_HASHED = 64 << 20  # bytes: larger files are recorded by size and a sample
 
 
 @dataclass(frozen=True)
@@ -77,6 +77,7 @@ def _files(work: Path) -> dict[str, dict[str, Any]]:
     files = {}
     for path in sorted(path for path in work.rglob("*") if path.is_file() and not path.is_symlink()):
         size = path.stat().st_size
-        digest = file_sha256(path) if size <= _HASHED and path.suffix not in (".engine", ".safetensors") else None
-        files[path.relative_to(work).as_posix()] = {"size": size, "sha256": digest}
+        hashed = size <= _HASHED and path.suffix not in (".engine", ".safetensors")
+        content = {"sha256": file_sha256(path)} if hashed else {"sha256": None, "sample": file_sample(path)}
+        files[path.relative_to(work).as_posix()] = {"size": size, **content}
     return files

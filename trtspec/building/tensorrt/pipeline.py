@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from threading import Event
 
 from trtspec.building.built import BuildSettings, BuiltEngine, folder_size
@@ -32,12 +33,20 @@ def build_tensorrt_engines(
     started = time.monotonic()
     plan = plan_build(spec_file, roles, settings, reporter)
     _inspect_given(plan)
-    seconds: dict[str, float] = {}
+    made = _Made({}, frozenset())
     if plan.to_make:
         _refuse(plan, reporter)
-        seconds = _make(plan, reporter)
+        made = _make(plan, reporter)
     _inspect_together(plan)
-    return [_built(plan, role, seconds, time.monotonic() - started) for role in roles]
+    return [_built(plan, role, made, time.monotonic() - started) for role in roles]
+
+
+@dataclass(frozen=True)
+class _Made:
+    """Seconds spent by key, and the keys of what another process turned out to have made."""
+
+    seconds: Mapping[str, float]
+    found: frozenset[str]
 
 
 def _refuse(plan: BuildPlan, reporter: Reporter) -> None:
@@ -50,7 +59,7 @@ def _refuse(plan: BuildPlan, reporter: Reporter) -> None:
         reporter.note(f"[yellow]warning:[/] {note}")
 
 
-def _make(plan: BuildPlan, reporter: Reporter) -> dict[str, float]:
+def _make(plan: BuildPlan, reporter: Reporter) -> _Made:
     maker = Maker(plan, reporter, Event())
     gpus, wanted = plan.site.gpus.names, plan.settings.jobs
     schedule = Schedule(
@@ -60,7 +69,8 @@ def _make(plan: BuildPlan, reporter: Reporter) -> dict[str, float]:
         share=wanted is not None and wanted > 1,
         stop=maker.stop,
     )
-    return run_all(schedule, maker.make, reporter)
+    seconds = run_all(schedule, maker.make, reporter)
+    return _Made(seconds, frozenset(maker.found))
 
 
 def _inspect_given(plan: BuildPlan) -> None:
@@ -79,12 +89,12 @@ def _inspect_together(plan: BuildPlan) -> None:
         raise EngineRejected(f"these engines cannot be served together:{lines}", errors, fix=errors[0].fix)
 
 
-def _built(plan: BuildPlan, role: Role, seconds: dict[str, float], total: float) -> BuiltEngine:
+def _built(plan: BuildPlan, role: Role, made: _Made, total: float) -> BuiltEngine:
     engine = plan.engines.get(role)
     if engine is None:
         folder = plan.given[role]
         return BuiltEngine(role, folder, folder.name, cached=True, seconds=0.0, size_bytes=folder_size(folder))
     keys = [engine.key, *([engine.needs.key] if engine.needs is not None else [])]
-    spent = sum(seconds.get(key, 0.0) for key in keys)
-    cached = engine.key not in seconds
-    return BuiltEngine(role, engine.folder, engine.key, cached, spent if seconds else total, folder_size(engine.folder))
+    spent = sum(made.seconds.get(key, 0.0) for key in keys) if made.seconds else total
+    cached = engine.key not in made.seconds or engine.key in made.found
+    return BuiltEngine(role, engine.folder, engine.key, cached, spent, folder_size(engine.folder))

@@ -13,13 +13,23 @@ from trtspec.building.inspection.expectation import Expectation
 from trtspec.building.inspection.requested import expectation_for
 from trtspec.building.tensorrt.commands import build_commands, checkpoint_commands
 from trtspec.building.tensorrt.docker import Container, Mount
-from trtspec.building.tensorrt.keys import EngineKeyParts, Identity, IdentityReader, checkpoint_key, engine_key
+from trtspec.building.tensorrt.keys import (
+    EngineKeyParts,
+    Identity,
+    IdentityReader,
+    checkpoint_key,
+    engine_key,
+    folder_identity,
+)
+from trtspec.building.tensorrt.quantize import dataset_folder
 from trtspec.building.tensorrt.request import EngineRequest, engine_request, engine_requests
 from trtspec.building.tensorrt.site import Site, assumed_tools, look_around, with_tools
 from trtspec.building.tensorrt.steps import Product, Step, canonical, mounts_of, product_steps
 from trtspec.building.tensorrt.tools import Tools
+from trtspec.errors import BuildError, VersionUnsupported
 from trtspec.progress import Reporter
 from trtspec.spec import Role, SpecFile
+from trtspec.toolchain.releases import same_release
 
 __all__ = ["BuildPlan", "checkpoints_folder", "plan_build"]
 
@@ -39,6 +49,20 @@ class BuildPlan:
     settings: BuildSettings
     products: tuple[Product, ...]
     given: Mapping[Role, Path]
+    identities: IdentityReader
+
+    def refuse_changed(self, product: Product) -> None:
+        """BuildError when what `product` was made of is not what the plan read, and so not what its key says."""
+        source = self.spec_file.source(product.role)
+        before, folder = product.identity, product.request.folder
+        now = self.identities.read(folder, code=source.trust_remote_code, recorded=before.files)
+        engine, calibrated = product.kind == "engine", product.request.precision.route == "quantizer"
+        pairs = [(before.tokenizer, now.tokenizer)] if engine or calibrated else []
+        pairs += [] if engine else [(before.model, now.model)]
+        names = {name for old, new in pairs for name, _ in old.items() ^ new.items()}
+        if names:
+            message = f"{product.label}: the checkpoint changed meanwhile ({', '.join(sorted(names))})"
+            raise BuildError(message, where=str(folder), fix="run the same command again once it is at rest")
 
     def forces(self, product: Product) -> bool:
         """True when a product is to be made even where it is whole."""
@@ -64,9 +88,8 @@ class BuildPlan:
         """The container that makes a product; None: it is made here."""
         if self.site.image is None:
             return None
-        extra = [] if self.site.examples is None else [Mount(self.site.examples.resolve())]
-        dataset = self.spec_file.spec.calibration.dataset
-        if dataset is not None and (folder := self.spec_file.root / Path(dataset).expanduser()).is_dir():
+        extra = [] if self.site.examples is None else [Mount(self.site.examples)]
+        if (folder := dataset_folder(product.request)) is not None:
             extra.append(Mount(folder))
         return Container(self.site.image, (*mounts_of(product), *extra))
 
@@ -83,6 +106,15 @@ class BuildPlan:
             engine = self.engines[role]
             steps.append(_inspection(role, engine.folder, engine.key, cached=engine.done))
         return steps
+
+
+def with_dataset_by_content(request: EngineRequest) -> EngineRequest:
+    """The same with a calibration folder named by what is in it: a key must not depend on where it lies."""
+    folder = dataset_folder(request)
+    if folder is None:
+        return request
+    calibration = request.calibration.model_copy(update={"dataset": folder_identity(folder)})
+    return replace(request, calibration=calibration)
 
 
 def _inspection(role: Role, folder: Path, key: str, *, cached: bool) -> Step:
@@ -123,7 +155,8 @@ def plan_build(
         IdentityReader(memory, reporter, settings.full_hash),
     )
     engines = [planner.engine(role, request, settings) for role, request in requests.items()]
-    return BuildPlan(spec_file, tuple(roles), site, settings, tuple(_with_checkpoints(engines, settings)), given)
+    products = tuple(_with_checkpoints(engines, settings))
+    return BuildPlan(spec_file, tuple(roles), site, settings, products, given, planner.identities)
 
 
 def _forces(settings: BuildSettings, product: Product) -> bool:
@@ -177,8 +210,9 @@ class _Planner:
     def _product(self, role: Role, request: EngineRequest, identity: Identity, sm: int | None = None) -> Product:
         sm = self.site.gpus.sm if sm is None else sm
         version = self.site.toolchain.version
-        converted = canonical(checkpoint_commands(request, "SOURCE", "OUTPUT", self.key_tools))
         calibrated = request.precision.route == "quantizer"
+        keyed = with_dataset_by_content(request) if calibrated else request
+        converted = canonical(checkpoint_commands(keyed, "SOURCE", "OUTPUT", self.key_tools))
         key = checkpoint_key(identity, version, converted, calibrated=calibrated)
         folder = checkpoints_folder(self.spec_file) / key
         inside = self.site.image is not None
@@ -207,7 +241,7 @@ class _Planner:
         toolchain = replace(self.site.toolchain, version=version, minor=".".join(version.split(".")[:2]))
         planner = replace(self, site=replace(self.site, toolchain=toolchain))
         request = engine_request(self.spec_file, role, toolchain)
-        recorded = (manifest.get("checkpoint") or {}).get("files") or {}
+        recorded = _recorded_files(manifest)
         code = self.spec_file.source(role).trust_remote_code
         identity = self.identities.read(request.folder, code=code, recorded=recorded)
         product = planner._product(role, request, identity, sm)
@@ -216,7 +250,21 @@ class _Planner:
     def _allows(self, version: str, sm: Any) -> bool:
         """True when nothing that is known here speaks against a version and an architecture."""
         toolchain, here = self.site.toolchain, self.site.gpus.sm
-        return (version == toolchain.version or toolchain.origin == "default") and (here is None or sm == here)
+        return (toolchain.origin == "default" or _agree(version, toolchain.version)) and (here is None or sm == here)
+
+
+def _agree(recorded: str, version: str) -> bool:
+    try:
+        return same_release(recorded, version)
+    except VersionUnsupported:  # a damaged manifest
+        return False
+
+
+def _recorded_files(manifest: Mapping[str, Any]) -> dict[str, str]:
+    """The checkpoint's identity in a manifest, as far as it is of the right form."""
+    checkpoint = manifest.get("checkpoint")
+    files = checkpoint.get("files") if isinstance(checkpoint, dict) else None
+    return {name: value for name, value in files.items() if isinstance(value, str)} if isinstance(files, dict) else {}
 
 
 def _text(data: Any, name: str) -> str | None:

@@ -11,18 +11,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from trtspec.building.tensorrt.families import Family
 from trtspec.checkpoints.config import ModelConfig
 from trtspec.checkpoints.quantization import QuantizationFacts
 from trtspec.errors import Problem
 from trtspec.spec import ModelSource
-from trtspec.toolchain.flags import FORMATS
+from trtspec.toolchain.families import WEIGHT_ONLY, Family
+from trtspec.toolchain.flags import FORMATS, FP8_FAMILY
 
-__all__ = ["FP8_FAMILY", "Precision", "Route", "precision_problems", "resolve_precision", "resolved_dtype"]
+__all__ = ["Precision", "Route", "precision_problems", "resolve_precision", "resolved_dtype"]
 
 Route = Literal["converter", "quantizer"]
-FP8_FAMILY = ("FP8", "W4A8_AWQ", "NVFP4")  # QuantAlgo over which an FP8 KV cache keeps paged context FMHA
-_WEIGHT_ONLY = {"int8_wo": "int8", "int4_wo": "int4"}
 # ModelOpt's export of a Hugging Face folder → the flag of Llama's converter that reads it; public use:
 # --use_fp8 and --use_nvfp4 with nvidia/…-FP8 and …-NVFP4 checkpoints on TensorRT-LLM 1.1
 _MODELOPT_FLAGS = {"FP8": "--use_fp8", "NVFP4": "--use_nvfp4"}
@@ -65,7 +63,7 @@ def resolve_precision(config: ModelConfig, source: ModelSource, family: Family) 
         return Precision(dtype, _carried_algo(quant), kv, "converter", carried_flags=flags)
     algo = FORMATS.get(source.quantization)
     kv = "FP8" if source.kv_cache_dtype == "fp8" else None
-    weight_only = _WEIGHT_ONLY.get(source.quantization)
+    weight_only = WEIGHT_ONLY.get(source.quantization)
     if algo is None or (weight_only in family.weight_only and kv is None):
         return Precision(dtype, algo, kv, "converter", weight_only=weight_only)
     return Precision(dtype, algo, kv, "quantizer")
@@ -101,8 +99,7 @@ def precision_problems(section: str, config: ModelConfig, source: ModelSource, f
 
 def _asked_problems(section: str, source: ModelSource, family: Family) -> Iterator[Problem]:
     quantization = source.quantization
-    weight_only = _WEIGHT_ONLY.get(quantization)
-    if quantization == "none" or weight_only in family.weight_only or family.quantizer:
+    if family.quantizes(quantization):
         return
     done = [f"{name}_wo" for name in family.weight_only]
     hint = f"it can do {' and '.join(done)}" if done else "use a checkpoint that is built without quantization"
@@ -132,23 +129,9 @@ def _carried_problems(section: str, quant: QuantizationFacts, source: ModelSourc
     if source.quantization != "none":
         message = f"{source.quantization} on top of a checkpoint that is quantized already ({quant.method})"
         yield Problem(f"{section}.quantization", message, "leave it out to use the checkpoint as it is")
-    if quant.method not in family.carried:
-        message = f"is quantized with {quant.method}, which the converter for {family.name} does not read"
-        yield Problem(where, message, original)
-    elif reason := _unreadable(quant, family):
-        yield Problem(where, reason, original)
+    if quant.method == "gptq" and quant.desc_act:
+        yield Problem(where, "is a GPTQ checkpoint with desc_act, which the converters refuse", original)
+    elif reason := family.unreadable(quant.method, quant.algo, quant.bits):
+        yield Problem(where, f"is {reason}", original)
     if quant.kv_cache_algo == "INT8":
         yield Problem(where, "carries an INT8 KV cache, which turns paged context FMHA off", original)
-
-
-def _unreadable(quant: QuantizationFacts, family: Family) -> str | None:
-    """Why a quantized checkpoint of a method that the converter knows is not read all the same."""
-    if quant.method == "gptq" and quant.desc_act:
-        return "is a GPTQ checkpoint with desc_act, which the converters refuse"
-    readable = {"awq": (4,), "gptq": (4, 8) if family.name == "qwen" else (4,)}.get(quant.method)
-    if readable is not None and quant.bits not in (None, *readable):
-        return f"has {quant.bits}-bit {quant.method} weights; the converter for {family.name} reads {readable} bits"
-    algos = {"llama": tuple(_MODELOPT_FLAGS), "gpt": ("FP8",)}.get(family.name, ())
-    if quant.method == "modelopt" and quant.algo not in algos:
-        return f"is a ModelOpt export in {quant.algo}; the converter for {family.name} reads {' and '.join(algos)}"
-    return None

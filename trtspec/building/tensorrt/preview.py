@@ -11,6 +11,7 @@ from trtspec.building.tensorrt.refusals import needs, refuse_pair
 from trtspec.building.tensorrt.site import Site, refuse_sm
 from trtspec.progress import Reporter
 from trtspec.spec import Role, SpecFile
+from trtspec.toolchain.sizes import Sizes
 
 __all__ = ["preview"]
 
@@ -61,8 +62,15 @@ def _notes(plan: BuildPlan) -> list[str]:
         notes.append(f"the GPU is not known ({site.gpus.missing}): keys will be others on the machine that builds")
     absent = sorted({str(product.request.folder) for product in plan.products if product.identity.absent})
     notes += [f"{folder}: weights are not here (yet); keys will be others once they are" for folder in absent]
+    of_roles: dict[str, list[str]] = {}
     for role, engine in plan.engines.items():
-        notes += [f"{role}: {note}" for note in engine.request.sizes.notes]
-        limit = engine.request.sizes.prompt_limit()
-        notes.append(f"{role}: the longest prompt is {limit.tokens} tokens: {limit.why}")
-    return notes
+        for note in (*engine.request.sizes.notes, _prompt_note(engine.request.sizes)):
+            of_roles.setdefault(str(note), []).append(role)
+    return [*notes, *(f"{', '.join(roles)}: {note}" for note, roles in of_roles.items())]
+
+
+def _prompt_note(sizes: Sizes) -> str:
+    """How long prompts may be, with and without chunked context, which the server and not the engine decides."""
+    most, whole = sizes.prompt_limit(), sizes.prompt_limit(chunked=False)
+    text = f"the longest prompt is {most.tokens} tokens: {most.why}"
+    return text if whole.tokens == most.tokens else f"{text}; {whole.tokens}: {whole.why}"

@@ -17,13 +17,16 @@ from threading import Event
 
 from trtspec import supervisor
 from trtspec.errors import BuildError
+from trtspec.units import plain_text
 
 __all__ = ["Cancelled", "Job", "Outcome", "last_line", "run_job"]
 
 # Between SIGTERM and SIGKILL: enough for Python to unwind, short enough for a person who pressed Ctrl-C.
 EXIT_WAIT = 5.0
 _POLL = 0.2
-_TAIL = 4096
+_CLEAN_UP_WAIT = 60.0
+_TAIL = 4096  # bytes at the end of a log that its last line is looked for in
+_SHOWN = 400  # characters of it
 
 
 class Cancelled(Exception):
@@ -83,6 +86,8 @@ def run_job(job: Job, stop: Event, tell: Callable[[str], None], keep: Sequence[i
         _follow(process, report, job.log, stop, tell)
     finally:
         _close(process)
+        if "pid" in report.words and "exit" not in report.words:
+            _bury(job, int(report.words["pid"]))
     if "error" in report.words:
         raise BuildError(f"cannot be started: {report.words['error']}", where=job.argv[0])
     if stop.is_set():
@@ -148,13 +153,27 @@ def _close(process: subprocess.Popen[bytes]) -> None:
         process.wait()
 
 
+def _bury(job: Job, group: int) -> None:
+    """End what a supervisor that was killed itself could not: the program's process group, and its container."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, signal.SIGKILL)
+    if job.after:
+        with contextlib.suppress(OSError, subprocess.SubprocessError), job.log.open("ab") as log:
+            subprocess.run(
+                job.after, stdin=subprocess.DEVNULL, stdout=log, stderr=log, timeout=_CLEAN_UP_WAIT, check=False
+            )
+
+
 def last_line(log: Path) -> str:
-    """The last line of a log that says something; of a line that was drawn over (a progress bar) its latest state."""
+    """The last line of a log that says something, without control characters, its end where it is very long.
+
+    Of a line that was drawn over (a progress bar) its latest state.
+    """
     try:
         with log.open("rb") as stream:
             stream.seek(max(0, log.stat().st_size - _TAIL))
             text = stream.read().decode("utf-8", errors="replace")
     except OSError:
         return ""
-    parts = [part.strip() for line in text.split("\n") for part in line.split("\r")]
-    return next((part for part in reversed(parts) if part), "")
+    parts = (plain_text(part).strip() for line in reversed(text.split("\n")) for part in reversed(line.split("\r")))
+    return next((part for part in parts if part), "")[-_SHOWN:]

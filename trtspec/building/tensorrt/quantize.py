@@ -11,8 +11,9 @@ from pathlib import Path
 
 from trtspec.building.tensorrt.request import EngineRequest
 from trtspec.building.tensorrt.tools import Tools
+from trtspec.toolchain.flags import AWQ_TEXTS
 
-__all__ = ["quantize_argv"]
+__all__ = ["dataset_folder", "quantize_argv"]
 
 _KV_WORDS = {"FP8": "fp8"}
 _AWQ_BLOCK = 128
@@ -33,10 +34,16 @@ def quantize_argv(request: EngineRequest, source: str, output: str, tools: Tools
         *("--pp_size", str(request.pp)),
         *(("--awq_block_size", str(_AWQ_BLOCK)) if "awq" in request.quantization else ()),
         *_dataset(request),
-        *("--calib_size", str(calibration.size)),
+        *("--calib_size", str(_texts(request))),
         *("--calib_max_seq_length", str(calibration.max_seq_length)),
         *("--batch_size", str(calibration.batch_size)),
     )
+
+
+def _texts(request: EngineRequest) -> int:
+    """Texts that are really used: a size that the quantizer lowers would change the key and nothing else."""
+    size = request.calibration.size
+    return min(size, AWQ_TEXTS) if "awq" in request.quantization else size
 
 
 def _kv_cache(request: EngineRequest) -> tuple[str, ...]:
@@ -47,7 +54,11 @@ def _kv_cache(request: EngineRequest) -> tuple[str, ...]:
 def _dataset(request: EngineRequest) -> tuple[str, ...]:
     """The folder made absolute, since the program runs elsewhere; a name of the hub as it is."""
     dataset = request.calibration.dataset
-    if dataset is None:
-        return ()
-    folder = request.root / Path(dataset).expanduser()
-    return ("--calib_dataset", str(folder) if folder.is_dir() else dataset)
+    return () if dataset is None else ("--calib_dataset", str(dataset_folder(request) or dataset))
+
+
+def dataset_folder(request: EngineRequest) -> Path | None:
+    """The folder with texts to calibrate with; None where the spec names none, or a data set of the hub."""
+    dataset = request.calibration.dataset
+    folder = request.root / Path(dataset).expanduser() if dataset is not None else None
+    return folder if folder is not None and folder.is_dir() else None

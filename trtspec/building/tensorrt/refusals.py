@@ -12,13 +12,13 @@ __all__ = ["memory_notes", "needs", "refuse_pair", "refuse_space", "refuse_witho
 
 
 def refuse_pair(plan: BuildPlan, *, weights: bool) -> None:
-    """PairError with every error of `trtspec check`; without `weights` those may be missing.
+    """PairError with every error of `trtspec check` on this machine's GPU; without `weights` those may be missing.
 
     A spec that gives an engine without a checkpoint has no pair to look at: its engines are inspected.
     """
     spec = plan.spec_file.spec
     if spec.target.checkpoint is not None and spec.draft.checkpoint is not None:
-        require_pair(plan.spec_file, weights=weights)
+        require_pair(plan.spec_file, weights=weights, gpu=plan.site.gpus.model)
 
 
 def refuse_without_weights(plan: BuildPlan) -> None:

@@ -7,16 +7,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trtspec.building.limits import derived_max_seq_len
-from trtspec.building.tensorrt.extra_flags import extra_flag_problems
-from trtspec.building.tensorrt.families import Family, family_of, refusal
+from trtspec.building.tensorrt.extra_flags import extra_argv, extra_flag_problems
 from trtspec.building.tensorrt.precision import Precision, precision_problems, resolve_precision
-from trtspec.building.tensorrt.sizes import Sizes, engine_sizes
+from trtspec.building.tensorrt.refusal import refusal
 from trtspec.checkpoints.config import ModelConfig, read_config
-from trtspec.checkpoints.parallel import group_of, largest_tp, pp_misfit, tp_misfits
+from trtspec.checkpoints.parallel import group_of, nearest_tps, pp_misfit, tp_misfits
 from trtspec.errors import Problem, SpecError
+from trtspec.rules.facts import family_of
 from trtspec.spec import ModelSource, Role, SpecFile
 from trtspec.spec.model import BuildOptions, Calibration
 from trtspec.toolchain.detect import Toolchain
+from trtspec.toolchain.families import Family
+from trtspec.toolchain.sizes import Sizes, engine_sizes
 
 __all__ = ["EngineRequest", "engine_request", "engine_requests", "request_problems"]
 
@@ -72,6 +74,11 @@ class EngineRequest:
     def logits_dtype(self) -> str:
         """Precision of the logits, never auto."""
         return "float32" if self.build.logits_dtype == "auto" else self.build.logits_dtype
+
+    @property
+    def fast_build(self) -> bool:
+        """True when the engine's weights go into files of their own, however the spec spells --fast_build."""
+        return bool(extra_argv(self.build.extra_flags, self.minor).get("--fast_build"))
 
 
 def engine_request(spec_file: SpecFile, role: Role, toolchain: Toolchain) -> EngineRequest:
@@ -148,9 +155,9 @@ def _is_gguf(folder: Path) -> bool:
 
 def _parallel_problems(section: str, config: ModelConfig, source: ModelSource, family: Family) -> Iterator[Problem]:
     group = group_of(config, source.quantization)
-    best = largest_tp(config, source.tp, group)
+    near = nearest_tps(config, source.tp, group)
     for misfit in tp_misfits(config, source.tp, group):
-        hint = f"the largest that fits is tp: {best}" if best else "no tp fits this quantization"
+        hint = f"write tp: {' or '.join(map(str, near))}" if near else "no tp fits this quantization"
         yield Problem(f"{section}.tp", str(misfit), hint)
     if source.pp > 1 and not family.pipeline:
         message = f"the converter for {family.name} makes no pipeline stages"

@@ -6,12 +6,13 @@ import os
 import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 
 from trtspec.building.built import BuildSettings
 from trtspec.building.tensorrt.tools import Tools, find_tools
 from trtspec.errors import BuildError, EnvironmentMissing
-from trtspec.hardware.catalogue import known_gpu
+from trtspec.hardware.catalogue import Gpu, known_gpu, like_gpu
 from trtspec.hardware.detect import DetectedGpu, detect_gpus
 from trtspec.spec import SpecFile
 from trtspec.toolchain.detect import Toolchain, installed_mismatch, resolve_toolchain
@@ -25,12 +26,14 @@ class Gpus:
     """The GPUs that a build may use.
 
     names: as CUDA_VISIBLE_DEVICES spells them. sm: compute capability, of these GPUs or else of spec.hardware (None:
-    not known). name: of the GPU. missing: why none is seen here.
+    not known). name: of the GPU. model: the catalogue's row of the GPU that is here, of a like one where it has none.
+    missing: why none is seen here.
     """
 
     names: tuple[str, ...]
     sm: int | None
     name: str | None
+    model: Gpu | None = None
     missing: str | None = None
 
 
@@ -57,7 +60,7 @@ def look_around(spec_file: SpecFile, settings: BuildSettings) -> Site:
         toolchain=toolchain,
         gpus=_gpus(spec_file),
         image=toolchain.image if settings.image else None,
-        examples=None if given is None else spec_file.root / given.expanduser(),
+        examples=None if given is None else (spec_file.root / given.expanduser()).resolve(),
         assumed=settings.image is None
         and (toolchain.trtllm_build is None or installed_mismatch(toolchain) is not None),
     )
@@ -114,7 +117,7 @@ def _gpus(spec_file: SpecFile) -> Gpus:
     visible = _visible(detected)
     if not visible:
         sm, name = (None, None) if wanted is None else (wanted.sm, wanted.name)
-        return Gpus((), sm, name, reason or "CUDA_VISIBLE_DEVICES hides all of them")
+        return Gpus((), sm, name, missing=reason or "CUDA_VISIBLE_DEVICES hides all of them")
     sms = sorted({gpu.sm for _, gpu in visible})
     if len(sms) > 1:
         names = ", ".join(f"{name}: {gpu.name} (SM {gpu.sm})" for name, gpu in visible)
@@ -129,17 +132,23 @@ def _gpus(spec_file: SpecFile) -> Gpus:
             where=str(spec_file.path),
             fix="build on a machine with that GPU, or correct hardware.gpu",
         )
-    return Gpus(tuple(name for name, _ in visible), sms[0], visible[0][1].name)
+    gpu = visible[0][1]
+    model = gpu.known or like_gpu(gpu.name, gpu.sm)
+    return Gpus(tuple(name for name, _ in visible), sms[0], gpu.name, model)
 
 
 def _visible(detected: Sequence[DetectedGpu]) -> list[tuple[str, DetectedGpu]]:
-    """Name and GPU of those that CUDA_VISIBLE_DEVICES leaves; names that are no numbers count as the first GPU."""
+    """Name and GPU of those that CUDA_VISIBLE_DEVICES leaves: like CUDA, up to the first name that means none.
+
+    Names that are no numbers (GPU-…, MIG-…) count as the first GPU.
+    """
     given = os.environ.get("CUDA_VISIBLE_DEVICES")
     if given is None or not detected:
         return [(str(gpu.index), gpu) for gpu in detected if not gpu.mig] or [("0", gpu) for gpu in detected[:1]]
     by_index = {str(gpu.index): gpu for gpu in reversed(detected)}
-    names = [name.strip() for name in given.split(",") if name.strip()]
-    return [(name, by_index.get(name, detected[0])) for name in names if not name.isdigit() or name in by_index]
+    names = [name.strip() for name in given.split(",")]
+    known = takewhile(lambda name: name in by_index or name.startswith(("GPU-", "MIG-")), names)
+    return [(name, by_index.get(name, detected[0])) for name in known]
 
 
 def refuse_sm(site: Site) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -61,14 +62,26 @@ class Step:
     def shell(self) -> str:
         """What to paste into a shell to do the same; one flag a line."""
         if self.stage == "inspect":
-            return shlex.join(self.argv)
-        env = [f"{name}={shlex.quote(value)}" for name, value in self.env.items()]
+            return _joined(self.argv)
+        env = [f"{name}={_quoted(value)}" for name, value in self.env.items()]
         lines = [" ".join(env)] if env else []
         for flag, words in _groups(self.argv):
             indent = "  " if flag else ""
-            lines.append(indent + shlex.join(words))
-        cwd = shlex.quote(str(self.cwd))
+            lines.append(indent + _joined(words))
+        cwd = _quoted(str(self.cwd))
         return f"mkdir -p {cwd} && cd {cwd} && \\\n" + " \\\n".join(lines)
+
+
+def _joined(words: Sequence[str]) -> str:
+    return " ".join(_quoted(word) for word in words)
+
+
+def _quoted(word: str) -> str:
+    """`word` for a shell; what a terminal would not show or obey (a tab, an escape, a byte that is no text) as $'…'."""
+    if all(character.isprintable() for character in word):
+        return shlex.quote(word)
+    parts = (chr(byte) if 0x20 <= byte < 0x7F and byte not in b"'\\" else f"\\x{byte:02x}" for byte in os.fsencode(word))
+    return f"$'{''.join(parts)}'"
 
 
 def _groups(argv: Sequence[str]) -> list[tuple[bool, list[str]]]:

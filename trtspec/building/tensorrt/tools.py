@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
-from trtspec.building.tensorrt.families import FAMILIES
 from trtspec.errors import EnvironmentMissing
 from trtspec.toolchain.detect import Toolchain
+from trtspec.toolchain.families import FAMILIES
 
 __all__ = ["QUANTIZE_SCRIPT", "Tools", "find_tools"]
 
@@ -97,12 +97,17 @@ def _in_image(image: str, toolchain: Toolchain, families: Iterable[str], python:
 
 
 def _local(toolchain: Toolchain) -> tuple[str, str]:
-    """The interpreter that TensorRT-LLM is installed for, and its command."""
+    """The interpreter that TensorRT-LLM is installed for, and its command.
+
+    That of the command first: ours may be an environment on top of it, with other versions of what the scripts import.
+    """
     command = toolchain.trtllm_build or "trtllm-build"
+    if (found := _interpreter_of(Path(command))) is not None:
+        return found, command
     try:
         metadata.version("tensorrt-llm")
     except metadata.PackageNotFoundError:
-        return _interpreter_of(Path(command)) or "python3", command
+        return "python3", command
     return sys.executable, command
 
 

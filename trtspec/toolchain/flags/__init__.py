@@ -10,14 +10,18 @@ from dataclasses import replace
 from trtspec.toolchain.flags.converters import CONVERTERS
 from trtspec.toolchain.flags.migrations import GONE
 from trtspec.toolchain.flags.model import MINORS, Flag, FlagTable
-from trtspec.toolchain.flags.quantize import AWQ_TEXTS, FORMATS, QUANTIZE
+from trtspec.toolchain.flags.quantize import AWQ_TEXTS, FORMATS, FP8_FAMILY, QUANTIZE
+from trtspec.toolchain.flags.reserved import NEVER_ON, OWN
 from trtspec.toolchain.flags.trtllm_build import TRTLLM_BUILD
 
 __all__ = [
     "AWQ_TEXTS",
     "FORMATS",
+    "FP8_FAMILY",
     "GONE",
     "MINORS",
+    "NEVER_ON",
+    "OWN",
     "Flag",
     "FlagTable",
     "build_flags",

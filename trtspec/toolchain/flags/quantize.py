@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trtspec.toolchain.flags.model import FlagTable, parse_flags
 
-__all__ = ["AWQ_TEXTS", "FORMATS", "QUANTIZE"]
+__all__ = ["AWQ_TEXTS", "FORMATS", "FP8_FAMILY", "QUANTIZE"]
 
 _SOURCE = "examples/quantization/quantize.py @059c97c1; tensorrt_llm/quantization/quantize_by_modelopt.py @042c510d"
 _NOTE = "read from one commit of the 1.x era; nothing read suggests a difference between 1.0, 1.1 and 1.2"
@@ -45,7 +45,8 @@ _FLAGS = """
 
 QUANTIZE = FlagTable("quantize.py", parse_flags(_FLAGS), _SOURCE, _NOTE)
 
-# --qformat → QuantAlgo in the checkpoint (tensorrt_llm/models/modeling_utils.py)
+# --qformat (the spec's words too) → QuantAlgo in the checkpoint (tensorrt_llm/models/modeling_utils.py); int8_wo and
+# int4_wo are also the converters' weight-only quantization
 FORMATS: dict[str, str] = {
     "fp8": "FP8",
     "nvfp4": "NVFP4",
@@ -55,5 +56,7 @@ FORMATS: dict[str, str] = {
     "int8_wo": "W8A16",
     "int4_wo": "W4A16",
 }
+# QuantAlgos over which an FP8 KV cache keeps paged context FMHA (tensorrt_llm/builder.py)
+FP8_FAMILY = ("FP8", "W4A8_AWQ", "NVFP4")
 
 AWQ_TEXTS = 32  # the quantizer calibrates AWQ formats with no more texts than this, whatever --calib_size says

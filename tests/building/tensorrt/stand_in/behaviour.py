@@ -92,6 +92,7 @@ def log_start(program: str, version: str) -> None:
         record = {
             "program": program, "argv": sys.argv, "cwd": str(Path.cwd()), "pid": os.getpid(), "time": time.time(),
             "cuda_visible_devices": os.environ.get("CUDA_VISIBLE_DEVICES"),
+            "cuda_device_order": os.environ.get("CUDA_DEVICE_ORDER"),
         }  # fmt: skip
         with Path(path).open("a", encoding="utf-8") as file:
             file.write(json.dumps(record) + "\n")

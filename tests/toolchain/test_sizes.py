@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from tests.building.tensorrt.stand_in.arguments import facts, parser_of
 from tests.building.tensorrt.stand_in.engines import build_config_of
-from trtspec.building.tensorrt.sizes import DRAFT_TOKENS_EXTERNAL, NO_SPECULATION, Sizes, engine_sizes
 from trtspec.spec import parse_spec
+from trtspec.toolchain.sizes import DRAFT_TOKENS_EXTERNAL, NO_SPECULATION, Sizes, engine_sizes
 
 PLAIN = Sizes(
     max_batch_size=8,
@@ -75,9 +75,8 @@ def test_the_prompt_limit_is_not_max_seq_len_without_chunks(*, chunked: bool, ex
     assert str(8192 if not chunked else 32768) in limit.why
 
 
-def test_a_given_prompt_length_limits_as_well() -> None:
-    limit = dataclasses.replace(PLAIN, max_input_len=1000).prompt_limit()
-    assert (limit.tokens, limit.why) == (1000, "max_input_len is 1000")
+def test_a_given_prompt_length_is_ignored_with_packed_input() -> None:
+    assert dataclasses.replace(PLAIN, max_input_len=1000).prompt_limit() == PLAIN.prompt_limit()
 
 
 def test_the_display_holds_both_values_and_the_reason() -> None:

@@ -2,21 +2,21 @@
 
 Read from examples/models/{core,contrib}/*/convert_checkpoint.py and their READMEs (commits: trtspec.toolchain.flags);
 the README of a family names the converter where it has none of its own (Mixtral, Granite, InternLM, Exaone, Skywork and
-Arctic: Llama's; Nemotron: GPT's).
+Arctic: Llama's; Nemotron: GPT's). What quantize.py knows: examples/quantization/quantize.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from trtspec.checkpoints.architectures import TENSORRT_LLM, architecture_support
-from trtspec.checkpoints.config import ModelConfig
-from trtspec.toolchain.flags import converter_flags
-
-__all__ = ["FAMILIES", "Family", "Refusal", "family_of", "refusal"]
+__all__ = ["FAMILIES", "NOT_CONVERTIBLE", "WEIGHT_ONLY", "Family", "converter_family"]
 
 _INT = ("int8", "int4")
+# quantization in the spec → --weight_only_precision of the converters
+WEIGHT_ONLY = {"int8_wo": "int8", "int4_wo": "int4"}
+_GPTQ = ("W4A16_GPTQ", "W8A16_GPTQ")
+_AWQ_4, _GPTQ_4 = ("W4A16_AWQ",), _GPTQ[:1]
 
 
 @dataclass(frozen=True)
@@ -24,8 +24,8 @@ class Family:
     """A converter script: where it lies below examples/, and what it can do.
 
     `pipeline`: it splits layers over ranks. `weight_only`: precisions of --weight_only_precision. `experts`: it takes
-    --moe_tp_size and --moe_ep_size. `carried`: quantization methods of a Hugging Face checkpoint that it takes over by
-    itself. `quantizer`: ModelOpt's quantize.py knows the family. `env`: what it needs in its environment.
+    --moe_tp_size and --moe_ep_size. `carried`: method of a quantized Hugging Face checkpoint → the QuantAlgos that it
+    takes over by itself. `quantizer`: ModelOpt's quantize.py knows the family. `env`: what it needs in its environment.
     """
 
     name: str
@@ -33,7 +33,7 @@ class Family:
     pipeline: bool = True
     weight_only: tuple[str, ...] = _INT
     experts: bool = False
-    carried: tuple[str, ...] = ()
+    carried: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     quantizer: bool = True
     env: Mapping[str, str] = field(default_factory=dict)
 
@@ -42,9 +42,19 @@ class Family:
         """Path of the converter below examples/."""
         return f"{self.place}/convert_checkpoint.py"
 
-    def has(self, flag: str, minor: str) -> bool:
-        """True when the converter has `flag` in a minor release."""
-        return converter_flags(self.name, minor).find(flag) is not None
+    def quantizes(self, quantization: str) -> bool:
+        """True when a plain checkpoint can be built with the spec's `quantization`, by the converter or quantize.py."""
+        return quantization == "none" or WEIGHT_ONLY.get(quantization) in self.weight_only or self.quantizer
+
+    def unreadable(self, method: str, algo: str | None, bits: int | None) -> str | None:
+        """Why a checkpoint that is quantized already is not read ("quantized by …"); None when it is."""
+        has = algo or f"{bits or 'unknown'} bits"
+        if method.lower() not in self.carried:
+            reads = ", ".join(self.carried) or "plain weights only"
+            return f"quantized by {method} ({has}); the converter for {self.name} reads {reads}"
+        if algo not in (algos := self.carried[method.lower()]):
+            return f"quantized by {method} to {has}; the converter for {self.name} reads {' and '.join(algos)}"
+        return None
 
 
 def _core(name: str, folder: str | None = None, **traits: object) -> Family:
@@ -55,14 +65,20 @@ def _contrib(name: str, **traits: object) -> Family:
     return Family(name, f"models/contrib/{name}", **traits)  # type: ignore[arg-type]  # traits by name
 
 
+_LLAMA_READS = {
+    "awq": _AWQ_4,
+    "gptq": _GPTQ_4,
+    "fbgemm_fp8": ("FP8_PER_CHANNEL_PER_TOKEN",),
+    "modelopt": ("FP8", "NVFP4"),
+}
 FAMILIES: dict[str, Family] = {
     family.name: family
     for family in (
-        _core("llama", experts=True, carried=("awq", "gptq", "fbgemm_fp8", "modelopt")),
-        _core("qwen", experts=True, carried=("awq", "gptq")),
+        _core("llama", experts=True, carried=_LLAMA_READS),
+        _core("qwen", experts=True, carried={"awq": _AWQ_4, "gptq": _GPTQ}),
         _core("gemma", pipeline=False),
         _core("phi", pipeline=False, experts=True),
-        _core("gpt", carried=("modelopt",)),
+        _core("gpt", carried={"modelopt": ("FP8",)}),
         _core("commandr", quantizer=False),
         _core("internlm2"),
         _core("nemotron_nas", weight_only=()),
@@ -94,50 +110,16 @@ _OWN_CONVERTER = {"InternLM2ForCausalLM": "internlm2"}
 _GRANITE = ("GraniteForCausalLM", "GraniteMoeForCausalLM")
 _OLD_PATH = {"TRTLLM_DISABLE_UNIFIED_CONVERTER": "1"}
 
-
-@dataclass(frozen=True)
-class Refusal:
-    """Why no engine can be made of a class, and what to do instead."""
-
-    why: str
-    fix: str
-
-
-_NOT_CONVERTIBLE = {
+# Hugging Face class that the model map has, but no converter reads → why
+NOT_CONVERTIBLE = {
     "Grok1ModelForCausalLM": "the converter for Grok reads xAI's own JAX release, not a Hugging Face folder",
     "GPTForCausalLM": "this is TensorRT-LLM's name for a NeMo checkpoint; trtspec reads Hugging Face folders",
 }
-_INSTEAD = (
-    "measure the pair with runtime: torch, or serve it with TensorRT-LLM's PyTorch backend (trtllm-serve), "
-    "which needs no engines"
-)
-_OTHER_MODEL = "use another model; the engine path has Llama, Qwen2, Qwen3, Gemma, Mistral, Phi-3 and others"
 
 
-def refusal(architecture: str | None) -> Refusal | None:
-    """Why a Hugging Face class cannot be built into an engine; None when it can."""
-    if architecture is None:
-        return Refusal("config.json names no architecture", 'add "architectures": ["…ForCausalLM"] to it')
-    if architecture in _NOT_CONVERTIBLE:
-        return Refusal(f"{architecture}: {_NOT_CONVERTIBLE[architecture]}", _OTHER_MODEL)
-    if architecture in TENSORRT_LLM:
+def converter_family(architecture: str, builder: str | None) -> Family | None:
+    """The family of a Hugging Face class that TensorRT-LLM's class `builder` builds; None when nothing converts it."""
+    if builder is None or architecture in NOT_CONVERTIBLE:
         return None
-    support = architecture_support(architecture, "tensorrt_llm")
-    if support == "recurrent":
-        return Refusal(
-            f"{architecture} has recurrent state, which cannot go back to before a draft token", _OTHER_MODEL
-        )
-    if support == "not_causal":
-        return Refusal(f"{architecture} is no language model that continues a text", _OTHER_MODEL)
-    return Refusal(f"{architecture} is not in the model map of TensorRT-LLM's engine path (1.0 to 1.2)", _INSTEAD)
-
-
-def family_of(config: ModelConfig) -> Family | None:
-    """The family of a model's class; None when no engine can be made of it (`refusal` says why)."""
-    architecture = config.architecture
-    if architecture is None or refusal(architecture) is not None:
-        return None
-    family = FAMILIES[_OWN_CONVERTER.get(architecture) or _BY_CLASS[TENSORRT_LLM[architecture]]]
-    if architecture in _GRANITE:
-        return Family(**{**vars(family), "env": _OLD_PATH})
-    return family
+    family = FAMILIES[_OWN_CONVERTER.get(architecture) or _BY_CLASS[builder]]
+    return replace(family, env=_OLD_PATH) if architecture in _GRANITE else family

@@ -13,8 +13,20 @@ from typing import Any
 
 from trtspec.spec import Role, Spec
 
-__all__ = ["DRAFT_TOKENS_EXTERNAL", "NO_SPECULATION", "Note", "PromptLimit", "Sizes", "WrittenSizes", "engine_sizes"]
+__all__ = [
+    "DERIVED_LENGTH",
+    "DRAFT_TOKENS_EXTERNAL",
+    "NO_SPECULATION",
+    "UNKNOWN_LENGTH",
+    "Note",
+    "PromptLimit",
+    "Sizes",
+    "WrittenSizes",
+    "engine_sizes",
+]
 
+DERIVED_LENGTH = 8192  # tokens of a derived max_seq_len at most: more costs memory that few requests use
+UNKNOWN_LENGTH = 2048  # TensorRT-LLM's value for a checkpoint that names no length
 # SpeculativeDecodingMode, an integer flag in config.json (tensorrt_llm/models/modeling_utils.py)
 NO_SPECULATION, DRAFT_TOKENS_EXTERNAL = 1, 2
 _LARGE_STEP = 16384  # tokens in one pass from which the builder warns: tensors may exceed TensorRT's limit
@@ -105,11 +117,10 @@ class Sizes:
 
         One token of max_seq_len is left for the answer. Packed input is one pass over the whole prompt, so that
         max_num_tokens limits it as well, unless the executor cuts prompts into chunks (`chunked`; it can, because
-        paged context FMHA is on). NVIDIA/TensorRT-LLM#2702, #6539.
+        paged context FMHA is on). NVIDIA/TensorRT-LLM#2702, #6539. max_input_len does not: it is ignored with packed
+        input and context FMHA, which speculation needs (trtllm-build's command page of 1.2.0).
         """
         tokens, why = self.max_seq_len - 1, f"max_seq_len {self.max_seq_len} holds the prompt and its answer"
-        if self.max_input_len < tokens:
-            tokens, why = self.max_input_len, f"max_input_len is {self.max_input_len}"
         most = self.written.max_num_tokens
         if not chunked and most < tokens:
             tokens, why = most, f"without chunked context a prompt goes through in one pass of {most} max_num_tokens"

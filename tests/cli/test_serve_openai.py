@@ -1,0 +1,125 @@
+"""`trtspec serve --openai-port`: the endpoint starts, is watched and ends with the server."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import signal
+import socket
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import openai
+import psutil
+import pytest
+
+from tests.cli.test_serve import deployment, gone, run, serving
+from tests.serving.toy import build_toy
+from trtspec.serving import free_ports
+from trtspec.serving.ports import is_free
+
+
+def endpoint_pids(pid: int) -> list[int]:
+    """Supervisor and server of the endpoint below a running `trtspec serve`."""
+    children = psutil.Process(pid).children(recursive=True)
+    return [child.pid for child in children if any("trtspec.openai_api" in word for word in child.cmdline())]
+
+
+@pytest.mark.triton
+def test_a_toy_is_served_to_the_official_client(tmp_path: Path) -> None:
+    spec_file = build_toy(tmp_path)
+    port = free_ports().http
+    with serving(spec_file, "--openai-port", str(port), "--no-warmup") as (process, data):
+        assert data["urls"]["openai"] == f"http://127.0.0.1:{port}/v1"
+        pids = endpoint_pids(process.pid)
+        assert len(pids) == 2
+        with openai.OpenAI(base_url=data["urls"]["openai"], api_key="unused", max_retries=0) as client:
+            assert client.models.list().data[0].id == "toy"
+            answer = client.chat.completions.create(model="toy", messages=[{"role": "user", "content": "hello"}])
+            assert answer.choices[0].message.content
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+        assert process.stderr is not None
+        assert "Traceback" not in process.stderr.read()
+    assert gone(pids, 0.5)
+    assert is_free("127.0.0.1", port)
+    (log,) = (tmp_path / "model_repo" / "toy").glob("*openai*.log")
+    assert "ERROR" not in log.read_text()
+
+
+@pytest.mark.triton
+def test_the_specs_port_holds_and_its_death_ends_everything(tmp_path: Path) -> None:
+    port = free_ports().http
+    path = deployment(tmp_path).path
+    path.write_text(path.read_text().replace("serving:\n", f"serving:\n  openai_port: {port}\n"))
+    with serving(spec_of(path)) as (process, data):
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/health/live", timeout=10) as answer:
+            assert answer.status == 200
+        pids = [data["pid"], *endpoint_pids(process.pid)]
+        os.kill(pids[-1], signal.SIGKILL)
+        assert process.wait(30) == 5
+        assert process.stderr is not None
+        assert "the OpenAI-compatible endpoint ended" in process.stderr.read()
+    assert gone(pids, 0.5)
+
+
+def spec_of(path: Path) -> Any:
+    from trtspec.spec import load_spec
+
+    return load_spec(path)
+
+
+def test_a_dry_run_names_the_port(tmp_path: Path) -> None:
+    path = str(deployment(tmp_path).path)
+    with_it = run(path, "--dry-run", "--output", "json", "--openai-port", "19000")
+    assert json.loads(with_it.stdout)["openai_port"] == 19000
+    both = json.loads(run(path, "--both", "--dry-run", "--output", "json", "--openai-port", "19000").stdout)
+    assert {arm: plan["openai_port"] for arm, plan in both["arms"].items()} == {"speculative": 19000, "baseline": 19010}
+    assert json.loads(run(path, "--dry-run", "--output", "json").stdout)["openai_port"] is None
+    assert "OpenAI-compatible endpoint on port 19000" in run(path, "--dry-run", "--openai-port", "19000").stdout
+
+
+def test_its_port_must_be_its_own(tmp_path: Path) -> None:
+    spec_file = deployment(tmp_path)
+    result = run(str(spec_file.path), "--openai-port", str(spec_file.spec.serving.grpc_port))
+    assert result.exit_code == 2
+    assert "port of its own" in result.stderr
+
+
+def test_a_port_in_use_is_told_before_anything_starts(tmp_path: Path) -> None:
+    spec_file = deployment(tmp_path)
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        port = listener.getsockname()[1]
+        result = run(str(spec_file.path), "--openai-port", str(port))
+    assert result.exit_code == 5
+    assert f"port {port} is in use by" in result.stderr
+    assert not list((tmp_path / "model_repo").rglob("*.log"))
+
+
+@pytest.mark.parametrize(
+    ("host", "key", "told"), [("0.0.0.0", "", True), ("0.0.0.0", "k", False), ("127.0.0.1", "", False)]
+)
+def test_an_open_endpoint_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: str, key: str, told: bool
+) -> None:
+    path = deployment(tmp_path).path
+    path.write_text(path.read_text().replace("serving:\n", f"serving:\n  host: {host}\n"))
+    monkeypatch.setenv("TRTSPEC_API_KEY", key)
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", spec_of(path).spec.serving.grpc_port))
+        listener.listen()  # so that the start ends here
+        result = run(str(path), "--openai-port", str(free_ports().http))
+    assert result.exit_code == 5
+    assert ("TRTSPEC_API_KEY sets a key" in result.stderr.replace("\n", " ")) == told
+
+
+def test_without_the_extra_the_install_command_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, find = str(deployment(tmp_path).path), importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "fastapi" else find(name))
+    result = run(path, "--openai-port", "19000")
+    assert result.exit_code == 1
+    assert "next: pip install 'trtspec[openai]'" in result.stderr

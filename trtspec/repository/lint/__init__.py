@@ -1,0 +1,6 @@
+"""Holding any model repository, ours or one made by hand, against what Triton and its backends will make of it."""
+
+from trtspec.repository.lint.lint import LintResult, lint_repository
+from trtspec.repository.lint.paths import RootMap, parse_root_map
+
+__all__ = ["LintResult", "RootMap", "lint_repository", "parse_root_map"]
