@@ -117,3 +117,44 @@ def test_a_folder_is_removed_whole(tmp_path: Path) -> None:
 def test_half_a_surrogate_pair_is_written_as_json_escapes_it(tmp_path: Path) -> None:
     write_json(tmp_path / "a.json", {"text": "\ud800é"})
     assert json.loads((tmp_path / "a.json").read_text(encoding="utf-8")) == {"text": "\ud800é"}
+
+
+@pytest.mark.parametrize("failing", [1, 2])
+def test_an_interruption_between_the_renames_loses_neither_state(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: int
+) -> None:
+    final = tmp_path / "engine"
+    with atomic_directory(final) as folder:
+        (folder / "a").write_text("old")
+    renamed = Path.rename
+    calls: list[Path] = []
+
+    def rename(path: Path, target: Path) -> Path:
+        calls.append(path)
+        if len(calls) == failing:
+            raise KeyboardInterrupt
+        return renamed(path, target)
+
+    with pytest.raises(KeyboardInterrupt), atomic_directory(final) as folder:  # noqa: PT012
+        (folder / "a").write_text("new")
+        monkeypatch.setattr(Path, "rename", rename)
+    assert (final / "a").read_text() == "old"
+    assert [path.name for path in tmp_path.iterdir()] == ["engine"]
+
+
+def test_a_device_is_written_to_and_not_replaced(tmp_path: Path) -> None:
+    """Through a link, so that a fault costs the link and not the machine's /dev/null."""
+    for device in ("null", "full"):
+        (tmp_path / device).symlink_to(f"/dev/{device}")
+    write_text(tmp_path / "null", "text")
+    with pytest.raises(OSError, match="No space left on device"):
+        write_text(tmp_path / "full", "text")
+    assert all(path.is_symlink() and path.is_char_device() for path in tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["", ".", "folder"])
+def test_a_folder_is_no_file_to_write(tmp_path: Path, name: str) -> None:
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(IsADirectoryError):
+        write_text(tmp_path / name if name == "folder" else Path(name), "text")
+    assert [path.name for path in tmp_path.iterdir()] == ["folder"]

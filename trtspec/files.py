@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import shutil
@@ -68,7 +69,16 @@ def remove_directory(path: Path) -> None:
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Write `data` to `path` so that a reader sees the old content or the new, never half."""
+    """Write `data` to `path` so that a reader sees the old content or the new, never half.
+
+    A device or a pipe (/dev/null, /dev/stdout) is written to: a rename would put a file in its place.
+    """
+    if not path.name or path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if path.exists() and not path.is_file():
+        with path.open("wb") as stream:
+            stream.write(data)
+        return
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = _sibling(path)
     try:

@@ -20,7 +20,7 @@ KEEP_SECONDS = 2.0
 
 
 class TritonPythonModel:
-    def initialize(self, args: dict[str, str]) -> None:
+    def initialize(self, args: dict[str, str]) -> None:  # noqa: ARG002 - Triton passes them
         self.pool = ThreadPoolExecutor(64)
         self.used: deque[tuple[float, Any]] = deque()  # as in the frontend: finished iterators are kept for a while
         self.lock = threading.Lock()

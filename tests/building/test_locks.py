@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 from trtspec.building.locks import is_locked, locked, locked_if_free, sweep_unlocked
 
@@ -64,3 +67,26 @@ def test_what_cannot_be_locked_counts_as_held(tmp_path: Path) -> None:
         assert not free
     with locked(tmp_path / "other", lambda _holder: None):
         assert is_locked(tmp_path / "other")
+
+
+def test_readers_share_a_lock_and_keep_writers_out(tmp_path: Path) -> None:
+    folder = tmp_path / "checkpoint"
+    with locked(folder, pytest.fail, shared=True), locked(folder, pytest.fail, shared=True):
+        assert is_locked(folder)
+        with locked_if_free(folder) as free:
+            assert not free
+    waited: list[str] = []
+    with locked(folder, pytest.fail), pytest.raises(TimeoutError), locked(folder, waited.append, _give_up, shared=True):
+        pass
+    assert waited[0].startswith(f"process {os.getpid()} since ")
+
+
+def _give_up() -> None:
+    raise TimeoutError
+
+
+@pytest.mark.skipif(os.getuid() == 0, reason="root may write everything")
+def test_the_lock_file_of_another_user_can_be_held(tmp_path: Path) -> None:
+    (tmp_path / ".engine.lock").touch(0o444)
+    with locked(tmp_path / "engine", pytest.fail):
+        assert is_locked(tmp_path / "engine")

@@ -11,6 +11,7 @@ import pytest
 from tests.builders import toy_spec
 from tests.building.test_inventory import DEAD, converted_checkpoint, tensorrt_engine
 from trtspec.building import build_engines
+from trtspec.building.built import is_complete
 from trtspec.building.inventory import Entry, take_inventory
 from trtspec.building.locks import locked
 from trtspec.building.pruning import PrunePlan, PruneRules, Removal, prune, prune_plan
@@ -148,3 +149,43 @@ def test_shared_weights_are_not_counted_as_freed(tmp_path: Path) -> None:
 
 def _size(entry: Entry) -> int:
     return sum(path.stat().st_size for path in entry.path.rglob("*") if path.is_file() and not path.is_symlink())
+
+
+@pytest.mark.parametrize("link", ["engines/big/target/key", "engines/big/target", "engines/big"])
+def test_what_a_link_leads_to_is_never_removed(tmp_path: Path, link: str) -> None:
+    """Somebody keeps engines elsewhere, or links one that other people use."""
+    folder = tensorrt_engine(tmp_path, "target", "key")
+    place = tmp_path / link
+    place.rename(tmp_path / "elsewhere")
+    place.symlink_to(tmp_path / "elsewhere")
+    plan = plan_of(tmp_path)
+    assert removed(plan) == []
+    assert plan.kept[0].reason.startswith("a link leads there")
+    assert prune(PrunePlan((Removal(plan.kept[0].entry, "planned before"),), ())) != ()
+    assert place.is_symlink()
+    assert is_complete(folder)
+
+
+def test_engines_itself_may_be_a_link(tmp_path: Path) -> None:
+    folder = tensorrt_engine(tmp_path, "target", "key")
+    (tmp_path / "engines").rename(tmp_path / "disk")
+    (tmp_path / "engines").symlink_to("disk")
+    assert prune(plan_of(tmp_path)) == ()
+    assert not folder.exists()
+
+
+def test_a_link_inside_is_removed_and_not_what_it_leads_to(tmp_path: Path) -> None:
+    folder = tensorrt_engine(tmp_path, "target", "key")
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "precious" / "file").write_text("kept")
+    (folder / "link").symlink_to(tmp_path / "precious")
+    assert prune(plan_of(tmp_path)) == ()
+    assert not folder.exists()
+    assert (tmp_path / "precious" / "file").read_text() == "kept"
+
+
+def test_files_from_the_future_can_go(tmp_path: Path) -> None:
+    folder = tensorrt_engine(tmp_path, "target", "key")
+    os.utime(folder / "rank0.engine", (4e9, 4e9))
+    assert removed(plan_of(tmp_path)) == ["key"]
+    assert plan_of(tmp_path, older_than=1.0).kept[0].reason == "it changed too recently"

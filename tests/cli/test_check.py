@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -193,3 +194,13 @@ def test_what_to_type_next(tmp_path: Path) -> None:
     assert run(cwd=tmp_path).stdout.endswith("next: trtspec plan\n")
     named = spec.path.rename(tmp_path / "my pair.yaml")
     assert run(str(named.name), cwd=tmp_path).stdout.endswith("next: trtspec plan 'my pair.yaml'\n")
+
+
+def test_folders_whose_names_are_no_utf8(tmp_path: Path) -> None:
+    """Linux allows them; without a spec nothing has to write them down."""
+    for role in ("target", "draft"):
+        (tmp_path / os.fsdecode(role.encode() + b"\xff")).mkdir()
+    folders = [f"--{role}={tmp_path / os.fsdecode(role.encode() + b'\xff')}" for role in ("target", "draft")]
+    done = CliRunner().invoke(cli, ["check", str(tmp_path / "none.yaml"), *folders, "--output", "json"])
+    assert done.exit_code == 3
+    assert {finding["id"] for finding in json.loads(done.stdout)["findings"]} >= {"weights-missing"}

@@ -197,3 +197,36 @@ def test_the_ready_box_has_urls_and_an_example(tmp_path: Path) -> None:
     assert f"curl -N {http}/v2/models/tensorrt_llm_bls/generate_stream -d '" in shown
     body = json.loads(shown.partition("-d '")[2].partition("'")[0])
     assert body["stream"] is True
+
+
+def test_dry_run_with_tensorrt_engines_needs_nothing_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tests.repository.tensorrt import tensorrt_spec
+
+    monkeypatch.setenv("PATH", str(tmp_path))
+    spec_file = tensorrt_spec(tmp_path, target={"tp": 4}, hardware={"gpu": "H100-80GB-SXM", "count": 4})
+    result = run(str(spec_file.path), "--dry-run", "--output", "json")
+    assert result.exit_code == 0, result.stderr
+    data = json.loads(result.stdout)
+    assert data["argv"][:2] == ["docker", "run"]
+    assert data["with"] == "docker"
+    assert (data["launch"]["mode"], data["launch"]["world_size"], data["launch"]["processes"]) == ("orchestrator", 1, 6)
+    assert data["load_order"] == ["tensorrt_llm_draft", "tensorrt_llm", "tensorrt_llm_bls"]
+    assert "there is no repository yet" in result.stderr
+    shown = run(str(spec_file.path), "--dry-run").stdout
+    assert "/v2/repository/models/tensorrt_llm_draft/load" in shown
+
+
+def test_a_world_size_that_contradicts_the_engines(tmp_path: Path) -> None:
+    from tests.repository.tensorrt import tensorrt_spec
+
+    spec_file = tensorrt_spec(tmp_path, target={"tp": 2})
+    result = run(str(spec_file.path), "--arm", "baseline", "--dry-run", "--launch", "leader", "--world-size", "1")
+    assert result.exit_code == 2
+    assert "leader mode starts 2 ranks" in result.stderr
+
+
+def test_both_arms_in_a_dry_run(tmp_path: Path) -> None:
+    spec_file = deployment(tmp_path, code=None)
+    data = json.loads(run(str(spec_file.path), "--both", "--dry-run", "--output", "json").stdout)
+    first, second = data["arms"]["speculative"]["ports"], data["arms"]["baseline"]["ports"]
+    assert {name: port - first[name] for name, port in second.items()} == {"http": 10, "grpc": 10, "metrics": 10}

@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import socket
+import time
 import urllib.request
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,32 @@ def test_a_toy_is_served_to_the_official_client(tmp_path: Path) -> None:
     assert is_free("127.0.0.1", port)
     (log,) = (tmp_path / "model_repo" / "toy").glob("*openai*.log")
     assert "ERROR" not in log.read_text()
+
+
+def asked(client: openai.OpenAI, request: dict[str, Any]) -> int:
+    """The status of a short request."""
+    try:
+        client.completions.create(**request, max_tokens=1)
+    except openai.APIStatusError as error:
+        return error.status_code
+    return 200
+
+
+@pytest.mark.triton
+def test_the_end_lets_a_stream_finish_and_refuses_new_requests(tmp_path: Path) -> None:
+    spec_file, port = build_toy(tmp_path), free_ports().http
+    request: dict[str, Any] = {"model": "toy", "prompt": "hello world"}
+    with serving(spec_file, "--openai-port", str(port), "--no-warmup") as (process, data):
+        with openai.OpenAI(base_url=data["urls"]["openai"], api_key="unused", max_retries=0) as client:
+            stream = client.completions.create(**request, max_tokens=490, stream=True)
+            next(iter(stream))
+            process.send_signal(signal.SIGTERM)
+            deadline = time.monotonic() + 30
+            while (status := asked(client, request)) == 200:
+                assert time.monotonic() < deadline
+            assert status == 503
+            assert list(stream)[-1].choices[0].finish_reason == "length"
+        assert process.wait(60) == 0
 
 
 @pytest.mark.triton

@@ -151,6 +151,30 @@ def test_a_second_signal_ends_draining(toy_deployment: ToyDeployment) -> None:
         client.join(30)
 
 
+def test_an_idle_open_stream_does_not_hold_the_end_up(toy_deployment: ToyDeployment) -> None:
+    import grpc
+    from tritonclient.grpc import service_pb2_grpc
+
+    from trtspec.wire import FrontendRequest
+    from trtspec.wire.frontend import infer_request
+
+    with serving(toy_deployment.spec_file) as (process, data), grpc.insecure_channel(data["urls"]["grpc"]) as channel:
+        closing = threading.Event()
+
+        def requests() -> Iterator[Any]:
+            yield infer_request(FrontendRequest("the cat", 8))
+            closing.wait(100)
+
+        call = service_pb2_grpc.GRPCInferenceServiceStub(channel).ModelStreamInfer(requests())
+        assert next(call).error_message == ""
+        time.sleep(2)
+        begin = time.monotonic()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(100) == 0
+        assert time.monotonic() - begin < 40
+        closing.set()
+
+
 def test_what_is_neither_a_spec_nor_an_address() -> None:
     result = CliRunner().invoke(cli, ["status", "nonsense"])
     assert result.exit_code == 2

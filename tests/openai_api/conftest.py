@@ -42,17 +42,24 @@ def front(triton: RunningServer, tmp_path_factory: pytest.TempPathFactory) -> It
 
 @pytest.fixture(scope="session")
 def tight_front(triton: RunningServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenaiServer]:
-    """One request at a time, half a second each, small bodies, and a key."""
+    """Half a second for a request, small bodies, and a key."""
     settings = Settings(
         free_ports().http,
         triton.grpc_url,
         triton.metrics_url,
         models=MODELS,
         request_timeout=0.5,
-        max_running=1,
         max_body_bytes=2000,
     )
     with started(settings, _log(tmp_path_factory), key=KEY) as server:
+        yield server
+
+
+@pytest.fixture
+def narrow_front(triton: RunningServer, tmp_path: Path) -> Iterator[OpenaiServer]:
+    """One request at a time."""
+    settings = Settings(free_ports().http, triton.grpc_url, triton.metrics_url, models=MODELS, max_running=1)
+    with started(settings, tmp_path / "openai.log") as server:
         yield server
 
 

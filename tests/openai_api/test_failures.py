@@ -20,6 +20,8 @@ from trtspec.openai_api.failures import api_error
         ("ended_early", "…", 500, "server_error", "ended_early"),
         ("unavailable", "…", 503, "server_error", "unavailable"),
         ("server_error", "Request for unknown model: 'x' is not found", 503, "server_error", "model_not_ready"),
+        ("server_error", "x has no available versions", 503, "server_error", "model_not_ready"),
+        ("server_error", "x version 1 is not at ready state", 503, "server_error", "model_not_ready"),
         ("server_error", "model x is not ready", 503, "server_error", "model_not_ready"),
         ("timeout", "…", 504, "server_error", "timeout"),
     ],

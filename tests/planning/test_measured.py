@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,7 +11,7 @@ from tests.planning.pairs import metadata_spec
 from tests.reports.sample import Shape, make_records, sample_provenance, write_run
 from trtspec.errors import RecordsError
 from trtspec.planning.acceptance import Acceptance
-from trtspec.planning.measured import Level, implied_costs
+from trtspec.planning.measured import Level, implied_costs, measured_run
 from trtspec.planning.plan import Plan, PlanOptions, make_plan
 from trtspec.reports.measured import read_measured
 
@@ -53,6 +54,46 @@ def test_files_that_are_no_summary_are_refused(tmp_path: Path, text: str) -> Non
     with pytest.raises(RecordsError) as caught:
         read_measured(path)
     assert caught.value.where == str(path)
+
+
+ACCEPTANCE = {"acceptance_rate": 0.5, "acceptance_histogram": [2, 2, 2, 2, 2], "per_position": [0.8, 0.6, 0.4, 0.2]}
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"acceptance_rate": -0.5}, "shares from 0 to 1"),
+        ({"acceptance_rate": float("nan")}, "no acceptance rate"),
+        ({"acceptance_rate": 10**400}, "no acceptance rate"),
+        ({"acceptance_rate": True}, "no acceptance rate"),
+        ({"acceptance_histogram": 3}, "no acceptance histogram"),
+        ({"acceptance_histogram": [1] * 70}, "no acceptance histogram"),
+        ({"per_position": [0.2, 0.8]}, "fall from position to position"),
+        ({"per_position": ["x"]}, "shares from 0 to 1"),
+        ({"per_position": [None]}, "shares from 0 to 1"),
+        ({"per_position": 0.5}, "shares from 0 to 1"),
+    ],
+)
+def test_an_acceptance_that_cannot_be_is_left_out_with_the_reason(change: dict[str, Any], reason: str) -> None:
+    good = measured_run(Path("run"), {"arms": {}, "acceptance": ACCEPTANCE})
+    assert good.acceptance == Acceptance(0.5, 4, "measured", (0.8, 0.6, 0.4, 0.2), "run")
+    found = measured_run(Path("run"), {"arms": {}, "acceptance": {**ACCEPTANCE, **change}})
+    assert found.acceptance is None
+    assert reason in str(found.reason)
+
+
+def test_levels_and_figures_that_cannot_be_are_left_out() -> None:
+    odd = {
+        "speedup": {"latency_per_token": {"estimate": 0, "low": "x", "high": float("inf")}, "time_per_output_token": 3}
+    }
+    compared = {"1": odd, "01": odd, "9" * 5000: odd, "²": odd, "x": odd, "0": odd, "2": 7}
+    arms = {
+        "baseline": {"by_concurrency": {"1": {"time_per_output_token": {"mean": -1}}, "2": [0.5]}},
+        "speculative": 3,
+    }
+    found = measured_run(Path("run"), {"arms": arms, "comparison": {"by_concurrency": compared, "verdict": 3}})
+    assert found.levels == (Level(1, *[None] * 6), Level(2, *[None] * 6))
+    assert found.verdict is None
 
 
 def test_a_run_that_is_not_there_is_named(tmp_path: Path) -> None:

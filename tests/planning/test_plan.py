@@ -298,3 +298,8 @@ def test_an_engine_whose_parameters_cannot_be_counted_is_not_forecast(tmp_path: 
     found = make_plan(given_engines(tmp_path, "NobodysForCausalLM"), PlanOptions(acceptance_rate=0.6))
     assert found.forecast is None
     assert "cannot be counted" in found.reasons["speedup"]
+    assert "the baseline arm does not fit" in found.verdict, "it is built of the 70B checkpoint"
+    assert found.memory is not None
+    fitting = replace(found.memory, baseline=replace(found.memory.baseline, fits=True))
+    own = replace(found, memory=fitting, own_findings=())
+    assert "not forecast (the parameters of the target engine's family cannot be counted)" in own.verdict

@@ -12,7 +12,7 @@ from trtspec.repository import generate
 from trtspec.serving import LaunchPlan, Ports, ServeOptions, launch_plan
 from trtspec.serving.security import AdminKey
 from trtspec.serving.ways import Host
-from trtspec.spec import Arm, SpecFile
+from trtspec.spec import ARMS, Arm, SpecFile
 
 __all__ = ["GOLDEN", "HOST", "LAYOUTS", "PORTS", "deployed", "plan_of", "plan_text"]
 
@@ -56,8 +56,8 @@ def _write_golden() -> None:
         with tempfile.TemporaryDirectory() as folder:
             spec_file = deployed(Path(folder), layout)
             for way in ("path", "docker"):
-                for arm in ("speculative", "baseline"):
-                    text = plan_text(plan_of(spec_file, arm, way=way), spec_file.root)  # type: ignore[arg-type]
+                for arm in ARMS:
+                    text = plan_text(plan_of(spec_file, arm, way=way), spec_file.root)
                     (GOLDEN / f"{layout}-{way}-{arm}.txt").write_text(text)
 
 

@@ -300,6 +300,7 @@ def test_a_policy_of_zero_goes_on_without_speculation() -> None:
         tokens: int = 3
 
         def after_round(self, drafted: int, accepted: int) -> Fixed:
+            del drafted, accepted
             return Fixed(0) if len(draft.asked) == 2 else self
 
     async def collect() -> list[int]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.speculation.toys import ToyDraft, ToyTarget, ids_of, letters, rollout, scripted, target_next
-from trtspec.speculation import Adaptive, DraftPolicy, Generation, Limits, Models, Schedule, fixed_length
+from trtspec.speculation import Adaptive, DraftPolicy, Generation, Limits, Models, Schedule, Surroundings, fixed_length
 
 PROMPT = [7, 11, 13, 17, 19, 23, 29]
 
@@ -33,14 +33,22 @@ def course(policy: DraftPolicy, accepted: Callable[[int, int], int], tokens: int
     return lengths
 
 
+def nothing(made: int, drafted: int) -> int:
+    del made, drafted
+    return 0
+
+
+def everything(made: int, drafted: int) -> int:
+    del made
+    return drafted
+
+
 def test_a_fixed_length_stays() -> None:
-    assert course(fixed_length(3), lambda made, drafted: 0, 4) == [3, 3, 3, 3]
-    assert course(fixed_length(0), lambda made, drafted: 0, 100) == [0]
+    assert course(fixed_length(3), nothing, 4) == [3, 3, 3, 3]
+    assert course(fixed_length(0), nothing, 100) == [0]
 
 
-@pytest.mark.parametrize(
-    ("running", "length"), [(1, 8), (4, 8), (5, 4), (8, 4), (9, 1), (32, 1), (33, 0), (1000, 0)]
-)
+@pytest.mark.parametrize(("running", "length"), [(1, 8), (4, 8), (5, 4), (8, 4), (9, 1), (32, 1), (33, 0), (1000, 0)])
 def test_a_schedule_goes_by_the_running_requests(running: int, length: int) -> None:
     policy = Schedule.of({4: 8, 8: 4, 32: 1})
     assert policy.length(running) == length
@@ -58,23 +66,23 @@ def adaptive(now: int = 4, shortest: int = 1, longest: int = 8, off_below: float
 
 
 def test_adaptive_grows_while_everything_is_accepted() -> None:
-    lengths = course(adaptive(), lambda made, drafted: drafted, 100)
+    lengths = course(adaptive(), everything, 100)
     assert lengths[:6] == [4, 5, 6, 7, 8, 8]
 
 
 def test_adaptive_shrinks_to_its_floor() -> None:
-    lengths = course(adaptive(shortest=2, off_below=0.0), lambda made, drafted: 0, 12)
+    lengths = course(adaptive(shortest=2, off_below=0.0), nothing, 12)
     assert lengths == [4, 3, *[2] * 10]
 
 
 def test_adaptive_settles_at_the_depth_to_which_the_draft_is_right() -> None:
     """A draft that is right for three tokens: four are drafted, and neither more nor fewer for long."""
-    lengths = course(adaptive(now=8), lambda made, drafted: min(3, drafted), 400)
+    lengths = course(adaptive(now=8), lambda _, drafted: min(3, drafted), 400)
     assert set(lengths[20:]) <= {4, 5, 6}
 
 
 def test_adaptive_rests_when_the_draft_is_no_good_and_probes_again() -> None:
-    lengths = course(adaptive(), lambda made, drafted: 0, 975)
+    lengths = course(adaptive(), nothing, 975)
     assert lengths[:9] == [4, 3, 2, 1, 1, 1, 1, 1, 0]
     assert lengths[9:14] == [1, 1, 1, 1, 0]
     # each failed probe doubles the rest: 64, 128, 256, 512 tokens alone
@@ -122,7 +130,8 @@ def generate(
     async def collect() -> list[int]:
         limits = Limits(tokens, vocab_size=40)
         target.end_ids = ()
-        generation = Generation(PROMPT, limits, Models(target, letters, draft), policy, running=running)
+        around = Surroundings(running)
+        generation = Generation(PROMPT, limits, Models(target, letters, draft), policy, around)
         return ids_of([chunk async for chunk in generation.chunks()])
 
     return asyncio.run(collect()), draft, target
@@ -160,23 +169,22 @@ def test_no_policy_changes_the_answer(policy: DraftPolicy, load: list[int], toke
 def test_no_call_reaches_across_the_fence(fence: int) -> None:
     """What a leaf is told changes there (the end ids that min_tokens keeps back)."""
     output = list(range(2, 30))
-    for with_draft in (True, False):
-        reached: list[tuple[int, int]] = []
+    reached: list[tuple[int, int]] = []
 
-        class Watched(ToyTarget):
-            async def verify(self, ids: Sequence[int], draft: Sequence[int]) -> list[int]:
-                reached.append((len(ids) - len(PROMPT), len(draft) + 1))  # noqa: B023
-                return await super().verify(ids, draft)
+    class Watched(ToyTarget):
+        async def verify(self, ids: Sequence[int], draft: Sequence[int]) -> list[int]:
+            reached.append((len(ids) - len(PROMPT), len(draft) + 1))
+            return await super().verify(ids, draft)
 
-            def stream(self, ids: Sequence[int], limit: int):  # type: ignore[no-untyped-def]  # noqa: ANN202
-                reached.append((len(ids) - len(PROMPT), limit))  # noqa: B023
-                return super().stream(ids, limit)
+        def stream(self, ids: Sequence[int], limit: int) -> AsyncGenerator[Sequence[int], None]:
+            reached.append((len(ids) - len(PROMPT), limit))
+            return super().stream(ids, limit)
 
-        async def collect(made: bool = with_draft, target: ToyTarget = Watched(scripted(PROMPT, output))) -> list[int]:
-            draft = ToyDraft(scripted(PROMPT, output)) if made else None
-            models = Models(target, letters, draft)
-            limits = Limits(25, end_ids=(1,), vocab_size=40, fence=fence)
-            return ids_of([chunk async for chunk in Generation(PROMPT, limits, models, fixed_length(4)).chunks()])
+    async def collect(draft: ToyDraft | None) -> list[int]:
+        models = Models(Watched(scripted(PROMPT, output)), letters, draft)
+        limits = Limits(25, end_ids=(1,), vocab_size=40, fence=fence)
+        return ids_of([chunk async for chunk in Generation(PROMPT, limits, models, fixed_length(4)).chunks()])
 
-        assert asyncio.run(collect()) == output[:25]
-        assert all(begin >= fence or begin + count <= fence for begin, count in reached)
+    for draft in (ToyDraft(scripted(PROMPT, output)), None):
+        assert asyncio.run(collect(draft)) == output[:25]
+    assert all(begin >= fence or begin + count <= fence for begin, count in reached)

@@ -16,7 +16,24 @@ from trtspec.speculation import Limits
 
 PROMPT = [3, 4, 5]
 # CJK, emoji with joiners, combining marks, right to left, control characters
-PIECES = ["the ", "fox", "你好", "世界", "🎉", "👩‍👩‍👧", "e\u0301", "n\u0303", "नमस्ते", "שלום", "\n", " ", "\t", "é", "a", "ab"]
+PIECES = [
+    "the ",
+    "fox",
+    "你好",
+    "世界",
+    "🎉",
+    "👩‍👩‍👧",
+    "e\u0301",
+    "n\u0303",
+    "नमस्ते",
+    "שלום",
+    "\n",
+    " ",
+    "\t",
+    "é",
+    "a",
+    "ab",
+]
 TEXT = st.lists(st.sampled_from(PIECES) | st.text(max_size=4), max_size=14).map("".join)
 
 

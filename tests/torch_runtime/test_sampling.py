@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 
+import pytest
 import torch
 from scipy.stats import chisquare
 
 from trtspec.torch_runtime.request import GenerationRequest, Sampling
-from trtspec.torch_runtime.sampling import choose_tokens, uniform
+from trtspec.torch_runtime.sampling import choose_tokens, log_probs, uniform
 
 LOGITS = torch.tensor([2.0, 1.0, 0.0, -1.0, 3.0])
 
@@ -69,3 +70,10 @@ def test_penalties_by_their_formulas() -> None:
 
 def test_an_even_choice_needs_no_luck() -> None:
     assert math.isclose(sum(uniform(1, position) for position in range(10000)) / 10000, 0.5, abs_tol=0.02)
+
+
+def test_log_probs_are_of_the_models_own_distribution() -> None:
+    total = sum(math.exp(value) for value in LOGITS.tolist())
+    assert log_probs(LOGITS.expand(3, -1), [4, 0]) == pytest.approx(
+        [math.log(math.exp(3.0) / total), math.log(math.exp(2.0) / total)]
+    )

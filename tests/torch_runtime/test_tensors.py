@@ -112,6 +112,20 @@ def test_logits_of_a_half_precision_model_are_sent_as_float32() -> None:
     assert outputs["generation_logits"].tolist() == [[[[0.5, 1.5]]]]
 
 
+@pytest.mark.parametrize("streaming", [False, True])
+def test_log_probs_are_of_the_tokens_sent_and_add_up(streaming: bool) -> None:
+    generation = GenerationRequest((5,), 9, return_log_probs=True)
+    answer = Answer(LeafRequest(generation, streaming=streaming, exclude_input=True))
+    parts = [
+        Update((1, 2), Stats(1, 2), log_probs=(-0.5, -1.0)),
+        Update((3,), Stats(1, 3), "length", log_probs=(-2.0,)),
+    ]
+    sent = [outputs for outputs in map(answer.take, parts) if outputs is not None]
+    expected = [[-0.5, -1.0], [-2.0]] if streaming else [[-0.5, -1.0, -2.0]]
+    assert [outputs["output_log_probs"].tolist() for outputs in sent] == [[[values]] for values in expected]
+    assert sent[-1]["cum_log_probs"].tolist() == [[-3.5]]
+
+
 def test_error_line() -> None:
     assert error_line(RequestFailed("too\nlong", code="prompt_too_long")) == "prompt_too_long: too long"
     assert error_line(ValueError("odd")) == "internal: odd"

@@ -48,6 +48,7 @@ class Deployment:
     url: str = ""
     grpc_url: str = ""
     metrics_url: str = ""
+    timeout: float = TIMEOUT
     pointer: int = field(default=0)
 
     def ids(self, text: str) -> list[int]:
@@ -92,7 +93,7 @@ class Deployment:
     def _post(self, endpoint: str, body: Mapping[str, Any]) -> Any:
         url = f"{self.url}/v2/models/tensorrt_llm_bls/{endpoint}"
         data = json.dumps({"max_tokens": 200, **body}).encode()
-        return urllib.request.urlopen(urllib.request.Request(url, data=data), timeout=TIMEOUT)
+        return urllib.request.urlopen(urllib.request.Request(url, data=data), timeout=self.timeout)
 
 
 def make_deployment(

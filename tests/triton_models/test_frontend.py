@@ -212,7 +212,7 @@ def test_an_error_of_the_target_is_one_line(arm: Deployment) -> None:
     ("body", "message"),
     [
         ({"num_draft_token": 3}, "unknown input num_draft_token; did you mean num_draft_tokens?"),
-        ({"beam_width": 2}, "unknown input beam_width; known are"),
+        ({"beam_width": 2}, "beam_width must be 1: speculation has one beam"),
         ({"max_tokens": 0}, "max_tokens must be at least 1, got 0"),
         ({"num_draft_tokens": -1}, "num_draft_tokens must be at least 0"),
         ({"num_draft_tokens": 9}, "num_draft_tokens 9 is more than the max_draft_length 8"),

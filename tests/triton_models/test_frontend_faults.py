@@ -154,7 +154,9 @@ def test_logits_go_from_the_draft_to_the_target(serve_repository: ServeRepositor
             assert call["draft_logits"] == [[token, 0.25, 0.5, 1.0] for token in call["draft_input_ids"]]
             assert "return_generation_logits" not in call
         # drawn as the target's tokens are: the target needs to know from what distribution
-        assert all(call["temperature"] == [0.5] and call["seed"] == [9] for call in deployment.inner("tensorrt_llm_draft"))
+        assert all(
+            call["temperature"] == [0.5] and call["seed"] == [9] for call in deployment.inner("tensorrt_llm_draft")
+        )
         deployment.forget()
         assert deployment.generate({**body, "use_draft_logits": False})["text_output"] == ANSWERS["Code"]
         calls = [*deployment.inner("tensorrt_llm"), *deployment.inner("tensorrt_llm_draft")]
@@ -183,3 +185,22 @@ def test_log_probs_belong_to_the_tokens(serve_repository: ServeRepository, tmp_p
             # the second end id is a bad word until then, and no call reaches across
             assert ("bad_words_list" in call) == (made < 9)
             assert made >= 9 or made + call["request_output_len"][0] <= 9
+
+
+def test_a_schedule_follows_the_running_requests(serve_repository: ServeRepository, tmp_path: Path) -> None:
+    policy = {"draft_policy": "schedule", "draft_schedule": "1:4,2:2"}
+    with served(serve_repository, tmp_path, delay_ms=2, **policy) as (deployment, _), ThreadPoolExecutor(4) as pool:
+        body = {"text_input": "Long"}
+        alone = deployment.generate(body)
+        assert alone["text_output"] == ANSWERS["Long"]
+        assert {call["request_output_len"][0] for call in deployment.inner("tensorrt_llm_draft")[:-3]} == {4}
+        deployment.forget()
+        answers = list(pool.map(lambda _: deployment.generate(body), range(4)))
+        assert {answer["text_output"] for answer in answers} == {ANSWERS["Long"]}
+        plain = [call for call in deployment.inner("tensorrt_llm") if "streaming" in call]
+        assert len(plain) >= 4
+        assert max(call["request_output_len"][0] for call in plain) == 32
+        # an explicit number is the request's own business
+        deployment.forget()
+        list(pool.map(lambda _: deployment.generate({**body, "num_draft_tokens": 3}), range(4)))
+        assert not [call for call in deployment.inner("tensorrt_llm") if "streaming" in call]

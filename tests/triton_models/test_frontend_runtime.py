@@ -79,11 +79,11 @@ def eventually(condition: Callable[[], bool]) -> bool:
 
 def test_operations_run_in_order_and_in_one_thread(bench: Bench) -> None:
     async def body() -> list[Any]:
-        return [await bench.operation(lambda number=number: (number, threading.get_ident())) for number in range(50)]
+        return [await bench.operation(threading.get_ident) for _ in range(50)]
 
-    values = Outcome(bench, body).wait().value
-    assert [number for number, _ in values] == list(range(50))
-    assert len({thread for _, thread in values}) == 1
+    threads = Outcome(bench, body).wait().value
+    assert len(threads) == 50
+    assert len(set(threads)) == 1
     assert eventually(lambda: bench.runtime.running == 0)
 
 
@@ -169,6 +169,41 @@ def test_calls_that_nobody_waits_for_are_limited(bench: Bench, monkeypatch: pyte
     assert [Outcome(bench, body).wait().value for _ in range(5)] == [*["timeout"] * 3, *["unavailable"] * 2]
     bench.release.set()
     assert eventually(lambda: Outcome(bench, body).wait().value == "answered")
+
+
+def test_a_leaf_that_hangs_is_asked_once(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each question holds a thread until it is answered."""
+    monkeypatch.setattr(frontend_runtime, "_SILENCE", 0.01)
+    asked: list[str] = []
+
+    def ask(model: str) -> None:
+        asked.append(model)
+        bench.release.wait(20)
+
+    monkeypatch.setattr(bench.runtime, "_probe", ask)
+
+    async def body() -> None:
+        await bench.hang("target")
+
+    outcome = Outcome(bench, body)
+    assert eventually(lambda: bool(asked))
+    time.sleep(0.3)
+    assert asked == ["target"]
+    bench.release.set()
+    outcome.wait()
+
+
+def test_a_request_that_fails_in_its_own_answer_is_no_longer_in_work(
+    bench: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def request() -> None:
+        await bench.operation(lambda: time.sleep(0.1))
+        raise RuntimeError("the client's channel is broken")
+
+    bench.runtime.start(Task(request(), lambda: False))
+    assert bench.runtime.running == 1
+    assert eventually(lambda: bench.runtime.running == 0)
+    assert "channel is broken" in capsys.readouterr().err
 
 
 def test_hundreds_of_requests_at_a_time(bench: Bench) -> None:

@@ -97,7 +97,9 @@ PIECES = ["the ", "fox ", "你好", "🎉", "👩‍👩‍👧", "e\u0301", "�
 
 @st.composite
 def prompts(draw: st.DrawFn) -> str:
-    return draw(st.lists(st.sampled_from(PIECES) | st.text(min_size=1, max_size=3), min_size=1, max_size=6).map("".join))
+    return draw(
+        st.lists(st.sampled_from(PIECES) | st.text(min_size=1, max_size=3), min_size=1, max_size=6).map("".join)
+    )
 
 
 @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -129,8 +131,7 @@ def test_messages_are_the_templated_prompt(toy_deployment: ToyDeployment) -> Non
     chat = {"messages": json.dumps(messages), "max_tokens": 20, "return_token_details": True}
     for arm in ARMS:
         answer, same = (
-            post(toy_deployment, arm, {**chat, **given})
-            for given in ({}, {"text_input": PROMPTS[2], "messages": None})
+            post(toy_deployment, arm, {**chat, **given}) for given in ({}, {"text_input": PROMPTS[2], "messages": None})
         )
         assert answer["text_output"] == same["text_output"]
         assert answer["prompt_token_ids"] == same["prompt_token_ids"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -59,7 +60,8 @@ class HashMemory:
                     entry = {"mark": marks[name], "sha256": file_sha256(folder / name)}
                     self._known[str((folder / name).resolve())] = entry
                     advance((folder / name).stat().st_size)
-            write_json(self._path, {"schema": 1, "files": self._known})
+            with contextlib.suppress(OSError):  # a disk that cannot be written: they are read again next time
+                write_json(self._path, {"schema": 1, "files": self._known})
         return {name: self._known[str((folder / name).resolve())]["sha256"] for name in marks}
 
     def _lookup(self, path: Path, mark: list[int]) -> str | None:

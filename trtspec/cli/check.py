@@ -68,12 +68,12 @@ def _spec_file(path: Path, target: Path | None, draft: Path | None) -> SpecFile:
     """The spec to check: the file's, with the folders given as options (relative to the current folder) put in."""
     given = {role: folder.absolute() for role, folder in (("target", target), ("draft", draft)) if folder is not None}
     if len(given) == 2 and not path.exists():
-        sections = {role: {"checkpoint": str(folder)} for role, folder in given.items()}
-        return SpecFile(path, Spec.model_validate({"name": "pair", **sections}))
-    if given and not path.exists():
+        loaded = SpecFile(path, Spec.model_validate({"name": "pair", **{role: {"checkpoint": role} for role in given}}))
+    elif given and not path.exists():
         other = "draft" if "target" in given else "target"
         raise UsageError(f"--{other} is needed as well: there is no {path}", fix=f"add --{other} DIR")
-    loaded = load_spec(path)
+    else:
+        loaded = load_spec(path)
     changed = {
         role: (loaded.spec.target if role == "target" else loaded.spec.draft).model_copy(update={"checkpoint": folder})
         for role, folder in given.items()

@@ -36,6 +36,10 @@ def _quantiles(name: str) -> tuple[tuple[str, str], ...]:
 
 
 _ACCEPTANCE = f"{_rate('trtspec_accepted_tokens_total')} / {_rate('trtspec_drafted_tokens_total')}"
+_FINE = "stop|length|stop_word|cancelled"
+_FAILED = f'sum (rate(trtspec_requests_total{{{_WHICH},result!~"{_FINE}"}}[$__rate_interval]))'
+_PARTS = _rate("trtspec_round_part_seconds_total", "part")
+_SHARES = f"{_PARTS} / ignoring (part) group_left {_rate('trtspec_round_seconds_sum')}"
 _LENGTH = f"1 + {_rate('trtspec_accepted_tokens_total')} / {_rate('trtspec_rounds_total')}"
 
 _PANELS = (
@@ -47,8 +51,7 @@ _PANELS = (
         (
             (
                 "share",
-                f'sum (rate(trtspec_requests_total{{{_WHICH},result!~"stop|length|stop_word|cancelled"}}'
-                f"[$__rate_interval])) / {_rate('trtspec_requests_total')}",
+                f"{_FAILED} / {_rate('trtspec_requests_total')}",
             ),
         ),
     ),
@@ -73,8 +76,7 @@ _PANELS = (
         (
             (
                 "{{part}}",
-                f"{_rate('trtspec_round_part_seconds_total', 'part')} / ignoring (part) group_left "
-                f"{_rate('trtspec_round_seconds_sum')}",
+                _SHARES,
             ),
         ),
         "draft and target: the inner calls; overhead: the frontend itself",

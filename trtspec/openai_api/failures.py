@@ -26,6 +26,7 @@ _KNOWN: dict[str, tuple[int, str | None]] = {
 _TEXTS = {
     "maximum queue size": (429, "busy"),
     "unknown model": (503, "model_not_ready"),
+    "not at ready state": (503, "model_not_ready"),
     "is not ready": (503, "model_not_ready"),
     "has no available versions": (503, "model_not_ready"),
 }

@@ -8,8 +8,10 @@ calls. It needs no GPU and no roofline, and answers what a plan answers: other d
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +25,10 @@ from trtspec.planning.speedup import Performance
 
 __all__ = ["Level", "MeasuredRun", "level_comparison", "measured_run"]
 
-# draft lengths that a measured cost ratio is asked for
-_LONGEST = 16
+# draft lengths that a measured cost ratio is asked for, and the longest that can be drafted
+_LONGEST, _LONGEST_DRAFT = 16, 64
+_CONCURRENCY = re.compile("[1-9][0-9]{0,5}")
+_MOST = 1e9  # no ratio and no time of a run is larger, or smaller than its inverse
 
 
 @dataclass(frozen=True)
@@ -85,27 +89,36 @@ def measured_run(
         levels=_levels(summary),
         prompt_tokens=prompts,
         output_tokens=outputs,
-        verdict=comparison.get("verdict"),
+        verdict=verdict if isinstance(verdict := comparison.get("verdict"), str) else None,
         warnings=("its prompts are synthetic: this acceptance is not that of real traffic",) if synthetic else (),
     )
 
 
 def _acceptance(path: Path, summary: Mapping[str, Any]) -> tuple[Acceptance | None, str | None]:
     found = _object(summary.get("acceptance"))
-    rate, histogram = _number(found.get("acceptance_rate")), found.get("acceptance_histogram") or []
+    rate, histogram = _number(found.get("acceptance_rate")), found.get("acceptance_histogram")
     if rate is None:
         return None, str(found.get("reason") or "the run has no acceptance rate")
-    length = len(histogram) - 1 if len(histogram) > 1 else None
-    if length is None:
+    if not isinstance(histogram, list) or not 1 < len(histogram) <= _LONGEST_DRAFT + 1:
         return None, "the run has no acceptance histogram, so its draft length is not known"
-    positions = tuple(float(share) for share in found.get("per_position") or ())
-    return Acceptance(rate, length, "measured", positions, str(path)), None
+    positions = _falling_shares(found.get("per_position") or [])
+    if positions is None or not 0 <= rate <= 1:
+        return None, "the run's acceptance is not made of shares from 0 to 1 that fall from position to position"
+    return Acceptance(rate, len(histogram) - 1, "measured", positions, str(path)), None
+
+
+def _falling_shares(values: Any) -> tuple[float, ...] | None:
+    """Shares of rounds by position, none larger than the one before it; None when `values` are not that."""
+    found = tuple(map(_number, values)) if isinstance(values, list) else (None,)
+    shares = tuple(share for share in found if share is not None)
+    falling = all(1 >= before >= after >= 0 for before, after in pairwise((1.0, *shares)))
+    return shares if falling and len(shares) == len(found) else None
 
 
 def _levels(summary: Mapping[str, Any]) -> tuple[Level, ...]:
     compared = _object(_object(summary.get("comparison")).get("by_concurrency"))
     arms = _object(summary.get("arms"))
-    numbers = sorted(int(key) for key in compared if key.isdecimal())
+    numbers = sorted(int(key) for key in compared if _CONCURRENCY.fullmatch(str(key)))
     return tuple(_level(number, _object(compared[str(number)]), arms) for number in numbers)
 
 
@@ -114,10 +127,10 @@ def _level(concurrency: int, compared: Mapping[str, Any], arms: Mapping[str, Any
     headline = _object(speedups.get("latency_per_token"))
     return Level(
         concurrency,
-        _number(headline.get("estimate")),
+        _positive(headline.get("estimate")),
         _number(headline.get("low")),
         _number(headline.get("high")),
-        _number(_object(speedups.get("time_per_output_token")).get("estimate")),
+        _positive(_object(speedups.get("time_per_output_token")).get("estimate")),
         _tpot(arms, "baseline", concurrency),
         _tpot(arms, "speculative", concurrency),
     )
@@ -125,7 +138,7 @@ def _level(concurrency: int, compared: Mapping[str, Any], arms: Mapping[str, Any
 
 def _tpot(arms: Mapping[str, Any], arm: str, concurrency: int) -> float | None:
     levels = _object(_object(arms.get(arm)).get("by_concurrency"))
-    return _number(_object(_object(levels.get(str(concurrency))).get("time_per_output_token")).get("mean"))
+    return _positive(_object(_object(levels.get(str(concurrency))).get("time_per_output_token")).get("mean"))
 
 
 def _object(value: Any) -> Mapping[str, Any]:
@@ -133,7 +146,14 @@ def _object(value: Any) -> Mapping[str, Any]:
 
 
 def _number(value: Any) -> float | None:
-    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+    """A number as runs hold them; None for anything else, infinity and what no clock measures included."""
+    known = isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < _MOST
+    return float(value) if known else None
+
+
+def _positive(value: Any) -> float | None:
+    number = _number(value)
+    return number if number is not None and number > 1 / _MOST else None
 
 
 def level_comparison(

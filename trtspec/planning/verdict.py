@@ -67,7 +67,8 @@ def _does_not_fit(plan: Plan) -> str:
     missing = f"{bytes_text(arm.short)} short on a GPU" if arm.short else "nothing is left for keys and values"
     remedy = next((item for item in memory.remedies if item.fits), None)
     change = f"; set {remedy.text}" if remedy else "; no single change of the spec would make it fit"
-    return f"does not fit {_where(plan)}: {missing}{change}"
+    what = "the baseline arm does not fit" if arm is memory.baseline else "does not fit"
+    return f"{what} {_where(plan)}: {missing}{change}"
 
 
 def _speed(plan: Plan) -> list[str]:
@@ -81,7 +82,8 @@ def _speed(plan: Plan) -> list[str]:
 def _nothing(plan: Plan) -> list[str]:
     if plan.memory is None or plan.memory.fits is None:
         return []
-    return ["the speed-up is not forecast (no GPU): measure it with trtspec loadtest"]
+    why = "no GPU" if plan.gpu is None else plan.reasons.get("speedup", "not planned")
+    return [f"the speed-up is not forecast ({why}): measure it with trtspec loadtest"]
 
 
 def _forecast(forecast: Forecast) -> list[str]:

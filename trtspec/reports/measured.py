@@ -12,6 +12,8 @@ from trtspec.planning.measured import MeasuredRun, measured_run
 
 __all__ = ["read_measured"]
 
+_MOST_TOKENS = 1 << 24  # of one prompt or answer; a counter that says more is none
+
 
 def read_measured(path: Path) -> MeasuredRun:
     """The run in a folder, in a requests.jsonl, or in a summary.json; RecordsError when it is none of them."""
@@ -49,5 +51,5 @@ def _summary(path: Path) -> Mapping[str, Any]:
 
 
 def _mean(values: list[int | None]) -> int | None:
-    known = [value for value in values if value]
+    known = [value for value in values if value and value <= _MOST_TOKENS]
     return round(sum(known) / len(known)) if known else None

@@ -88,13 +88,16 @@ class SupervisedServer:
             stdin.close()
         self._process.wait()
 
-    def stop(self) -> None:
-        """SIGTERM, wait, SIGKILL; an interruption (a second Ctrl-C) kills at once."""
+    def stop(self, patience: float | None = None) -> None:
+        """SIGTERM, wait `patience` seconds (else the server's exit timeout), SIGKILL.
+
+        An interruption (a second Ctrl-C) kills at once.
+        """
         if not self.running():
             return
         try:
             self._order(b"t")
-            self._wait(self._patience + 5)
+            self._wait(self._patience + 5 if patience is None else patience)
         except BaseException:
             self.kill()
             raise

@@ -11,7 +11,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from trtspec.errors import ServerError, ServerNotReady
-from trtspec.progress import Reporter, SilentReporter, Tell
+from trtspec.progress import Reporter, SilentReporter
+from trtspec.serving.board import Board
 from trtspec.serving.control import ControlFailed, ModelControl
 from trtspec.serving.diagnosis import diagnose, is_hopeless
 from trtspec.serving.draining import drained
@@ -31,6 +32,8 @@ __all__ = ["RunningServer", "start_server"]
 
 _POLL = 0.1
 _METRICS_WAIT = 5.0
+# to unload the models of a server without requests; it would wait longer for streams that clients keep open
+_UNLOAD_WAIT = 10.0
 # Triton gives each Python model instance a region of 1 MiB and lets it grow when tensors need it.
 _SHM_PER_MODEL = 8 << 20
 
@@ -46,6 +49,7 @@ class RunningServer:
         self.models = models
         self._process = process
         self._stubs: dict[int, str] = {}
+        self._drained = False
 
     @property
     def host(self) -> str:
@@ -131,7 +135,7 @@ class RunningServer:
         if now:
             self._process.kill()
         else:
-            self._process.stop()
+            self._process.stop(_UNLOAD_WAIT if self._drained else None)
         deadline = time.monotonic() + 5
         while time.monotonic() < deadline and not self._ports_free():
             time.sleep(_POLL)
@@ -152,9 +156,9 @@ class RunningServer:
         except ControlFailed as error:
             tell(f"cannot stop new requests: {error}")
             return True
-        return drained(
-            self.control, self.plan.address("metrics"), self.ports.metrics, limit, lambda: not process_lives(self.pid)
-        )
+        host, port = self.plan.address("metrics"), self.ports.metrics
+        self._drained = drained(self.control, host, port, limit, lambda: not process_lives(self.pid))
+        return self._drained
 
     def warm_up(self, timeout: float) -> list[float]:
         """Send the first requests; the seconds that each took. ServerNotReady when one is not answered."""
@@ -248,39 +252,6 @@ def _exit_text(code: int | None) -> str:
     if code is None:
         return "killed"
     return f"exit code {code}" if code >= 0 else f"signal {-code}"
-
-
-class Board:
-    """Tells what each model does: an activity of the reporter for each, ended when it is ready."""
-
-    def __init__(self, reporter: Reporter, models: tuple[str, ...]) -> None:
-        self._reporter = reporter
-        self._models = models
-        self._stack = ExitStack()
-        self._waiting: dict[str, tuple[ExitStack, Tell]] = {}
-
-    def __enter__(self) -> Self:
-        for model in self._models:
-            own = self._stack.enter_context(ExitStack())
-            self._waiting[model] = (own, own.enter_context(self._reporter.activity(model)))
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stack.__exit__(kind, error, trace)
-
-    def tell(self, model: str, line: str) -> None:
-        """What a model does now."""
-        if model in self._waiting:
-            self._waiting[model][1](line)
-
-    def show(self, ready: Callable[[str], bool]) -> None:
-        """End the activities of the models that are `ready`."""
-        for model in [name for name in self._waiting if ready(name)]:
-            own, tell = self._waiting.pop(model)
-            tell("ready")
-            own.close()
 
 
 def start_server(

@@ -6,7 +6,7 @@ This package is copied into the generated model repository and runs there as `sp
 from .counters import Counters
 from .detokenize import Decode, IncrementalDecoder
 from .leaves import Cancelled, DraftLeaf, Expired, LeafError, TargetLeaf
-from .loop import LENGTH, STOP, STOP_WORD, Chunk, Generation, Limits, Models
+from .loop import LENGTH, STOP, STOP_WORD, Chunk, Generation, Limits, Models, Surroundings
 from .policy import Adaptive, DraftPolicy, Fixed, Schedule, clipped, fixed_length
 from .settle import Settled, settle
 from .stopping import StopWords
@@ -35,6 +35,7 @@ __all__ = [
     "Schedule",
     "Settled",
     "StopWords",
+    "Surroundings",
     "TargetLeaf",
     "Token",
     "Transcript",

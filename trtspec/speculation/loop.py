@@ -13,7 +13,7 @@ from .policy import DraftPolicy, clipped
 from .settle import cut_at_end, first_piece, new_tokens, settle, usable_draft
 from .transcript import Token, Transcript
 
-__all__ = ["LENGTH", "STOP", "STOP_WORD", "Chunk", "Generation", "Limits", "Models"]
+__all__ = ["LENGTH", "STOP", "STOP_WORD", "Chunk", "Generation", "Limits", "Models", "Surroundings"]
 
 STOP = "stop"
 LENGTH = "length"
@@ -45,6 +45,22 @@ class Models:
     draft: DraftLeaf | None = None
 
 
+def _alone() -> int:
+    return 1
+
+
+def _nobody(drafted: int) -> None:
+    del drafted
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What a request shares with others: how many of them run, and who is told of its steps."""
+
+    running: Callable[[], int] = _alone
+    on_step: Callable[[int], None] = _nobody  # the draft length after every round, 0 after anything else
+
+
 @dataclass(frozen=True)
 class Chunk:
     """What a round added to the output, with the running totals after it."""
@@ -65,17 +81,14 @@ class Generation:
         limits: Limits,
         models: Models,
         policy: DraftPolicy,
-        *,
-        running: Callable[[], int] = lambda: 1,
-        on_step: Callable[[int], None] = lambda drafted: None,
+        surroundings: Surroundings | None = None,
     ) -> None:
         self._prompt_length = len(prompt)
         self._ids = list(prompt)
         self._limits = limits
         self._models = models
         self._policy = policy
-        self._running = running
-        self._on_step = on_step  # told the draft length after every round, 0 after anything else
+        self._around = surroundings or Surroundings()
         self._transcript = Transcript(models.decode, limits.stop_words)
         self._word_ids = limits.stop_ids - set(limits.end_ids)
         self._enders = (*limits.end_ids, *sorted(self._word_ids))
@@ -99,7 +112,7 @@ class Generation:
                 async with aclosing(self._plain(cancelled)) as pieces:
                     async for chunk in pieces:
                         yield chunk
-            self._on_step(self.counters.drafted - drafted)
+            self._around.on_step(self.counters.drafted - drafted)
 
     @property
     def _made(self) -> int:
@@ -117,7 +130,7 @@ class Generation:
 
     def _wanted(self) -> int:
         """The draft length that the policy wants now."""
-        return self._policy.length(self._running()) if self._speculating else 0
+        return self._policy.length(self._around.running()) if self._speculating else 0
 
     async def _round(self, wanted: int, cancelled: Callable[[], bool]) -> None:
         _check(cancelled)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import triton_python_backend_utils as pb_utils
 
 if TYPE_CHECKING:
-    from trtspec.speculation import Cancelled, Expired, Generation, LeafError, Limits, Models
+    from trtspec.speculation import Cancelled, Expired, Generation, LeafError, Limits, Models, Surroundings
     from trtspec.triton_models.frontend_calls import Calls
     from trtspec.triton_models.frontend_chat import ChatTemplate
     from trtspec.triton_models.frontend_deployment import Deployment
@@ -45,7 +45,7 @@ else:
     from frontend_outputs import Responses
     from frontend_runtime import Task
     from frontend_tokenizer import load_tokenizer
-    from speculation import Cancelled, Expired, Generation, LeafError, Limits, Models
+    from speculation import Cancelled, Expired, Generation, LeafError, Limits, Models, Surroundings
 
 _FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
 # Input tensors that steer the choice of a token but keep it greedy; the draft gets these alone.
@@ -90,8 +90,8 @@ class TritonPythonModel:
         folder = Path(self._deployment.tokenizer_dir)
         self._tokenizer = load_tokenizer(folder)
         self._chat = ChatTemplate(folder)
-        self._calls = Calls(every_tick=lambda: self._metrics.export())
         self._metrics = Metrics(config["name"], args["model_version"], lambda: self._calls.runtime.running)
+        self._calls = Calls(self._metrics.export)
         self._calls.start()
 
     def execute(self, requests: list[Any]) -> None:
@@ -169,8 +169,8 @@ class TritonPythonModel:
             self._draft(request, context, meter.exchange),
         )
         policy = deployment.draft_policy(request.num_draft_tokens)
-        running = self._calls.runtime
-        return Generation(prompt, limits, models, policy, running=lambda: running.running, on_step=meter.step)
+        surroundings = Surroundings(lambda: self._calls.runtime.running, meter.step)
+        return Generation(prompt, limits, models, policy, surroundings)
 
     def _limits(self, request: Request, prompt: list[int]) -> Limits:
         return Limits(

@@ -22,12 +22,14 @@ __all__ = ["Arrivals", "Buffer"]
 
 # A pybind11 object holds the address of its C++ object after the Python object's head.
 _POINTER = object.__basicsize__
-# void* id, two bools, then the deque: map, map size, begin and end iterators of four words each.
-_FINISHED, _BEGIN, _END = 8, 32, 64
+# A vector of the responses taken (3 words); the deque: map, its size, begin and end (4 words each); mutex (5 words),
+# condition (6 words), id, then two bools, the first of which says that the last response was taken.
+_MAP_SIZE, _BEGIN, _END, _FINISHED = 32, 40, 72, 200
+_EMPTY_MAP = 8  # blocks that a new deque has room for
 _RESPONSE = 16  # a std::shared_ptr
-_MOST = 1024  # more responses than this are not in a buffer when the first one is taken
+_MOST = 32  # more responses than this do not fit into one block
 _POLL = 0.001
-_LONG = 2.0
+_LONG = 30.0
 
 
 class Buffer:
@@ -41,14 +43,15 @@ class Buffer:
         self._finished = ctypes.c_uint8.from_address(address + _FINISHED)
         self._begin = ctypes.c_uint64.from_address(address + _BEGIN)
         self._end = ctypes.c_uint64.from_address(address + _END)
-        first, behind = self._begin.value, self._end.value
-        self.readable = 0 < behind - first <= _RESPONSE * _MOST and (behind - first) % _RESPONSE == 0
-        self._first = first
+        size = self._end.value - self._begin.value
+        known = ctypes.c_uint64.from_address(address + _MAP_SIZE).value == _EMPTY_MAP and self._finished.value == 0
+        self.readable = known and 0 < size <= _RESPONSE * _MOST and size % _RESPONSE == 0
+        self._first = self._begin.value
 
     def confirm(self) -> None:
-        """After the first response was taken: the beginning has moved by one, or to another block of memory."""
-        moved = self._begin.value - self._first if self.readable else 0
-        self.readable = moved == _RESPONSE or (self.readable and moved != 0 and abs(moved) > _RESPONSE)
+        """After the first response was taken: it was the last one, or the beginning has moved by one."""
+        ended = self.readable and self._finished.value == 1
+        self.readable = ended or (self.readable and self._begin.value - self._first == _RESPONSE)
 
     @property
     def blocks(self) -> bool:

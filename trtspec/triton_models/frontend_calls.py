@@ -76,6 +76,9 @@ class Calls:
                 if item is _END:
                     return
                 yield item
+        except LeafError:
+            call.leave(self.runtime)  # it has ended by itself; what is left is its last, empty response
+            raise
         finally:
             if not call.done and not call.left:
                 self.runtime.submit(lambda: self._end(model, tensors, request_id, call))

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import threading
 import time
+from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import triton_python_backend_utils as pb_utils
@@ -16,27 +18,27 @@ import triton_python_backend_utils as pb_utils
 if TYPE_CHECKING or __package__:  # in a repository these files lie side by side, in no package
     from trtspec.speculation import Counters
     from trtspec.triton_models.frontend_leaves import Exchange
-    from trtspec.triton_models.frontend_metric_table import METRICS, Metric, series
+    from trtspec.triton_models.frontend_metric_table import METRICS, series
 else:
     from frontend_leaves import Exchange
-    from frontend_metric_table import METRICS, Metric, series
+    from frontend_metric_table import METRICS, series
     from speculation import Counters
 
 __all__ = ["Metrics", "RequestMeter"]
 
-_EXPORT_SECONDS = 0.5
-_TABLE: dict[str, Metric] = {metric.name: metric for metric in METRICS}
+_EXPORT_SECONDS = 1.0
 Labels = tuple[tuple[str, str], ...]
 
 
 class Metrics:
-    """Sums of one frontend; `export` is called often and acts twice a second."""
+    """Sums of one frontend; `export` is called often and acts once a second."""
 
     def __init__(self, model: str, version: str, running: Callable[[], int]) -> None:
         self._common = {"model": model, "version": version}
         self._running = running
         self._lock = threading.Lock()
         self._pending: dict[tuple[str, Labels], float] = {}
+        self._observed = _no_observations()
         self._metrics: dict[tuple[str, Labels], Any] = {}
         self._families = _families()
         self._last = time.monotonic()
@@ -59,13 +61,16 @@ class Metrics:
             for part, value in parts.items():
                 self._add("trtspec_round_part_seconds_total", value, (("part", part),))
 
-    def export(self, *, now: bool = False) -> None:
+    def export(self) -> None:
         """Hand the sums to Triton, unless that was done a moment ago."""
-        if not self._families or (time.monotonic() - self._last < _EXPORT_SECONDS and not now):
+        if not self._families or time.monotonic() - self._last < _EXPORT_SECONDS:
             return
         self._last = time.monotonic()
         with self._lock:
             pending, self._pending = self._pending, {}
+            observed, self._observed = self._observed, _no_observations()
+        for name, found in observed.items():
+            pending |= found.series(name)
         rounds = pending.get(("trtspec_rounds_total", ()), 0)
         for (name, labels), amount in pending.items():
             self._metric(name, labels).increment(amount)
@@ -79,18 +84,41 @@ class Metrics:
             self._pending[key] = self._pending.get(key, 0) + amount
 
     def _observe(self, name: str, seconds: float) -> None:
-        for bound in _TABLE[name].buckets:
-            if seconds <= bound:
-                self._add(f"{name}_bucket", 1, (("le", f"{bound:g}"),))
-        self._add(f"{name}_bucket", 1, (("le", "+Inf"),))
-        self._add(f"{name}_sum", seconds, ())
-        self._add(f"{name}_count", 1, ())
+        found = self._observed[name]
+        found.counts[bisect_left(found.bounds, seconds)] += 1
+        found.total += seconds
 
     def _metric(self, name: str, labels: Labels) -> Any:
         key = (name, labels)
         if key not in self._metrics:
             self._metrics[key] = self._families[name].Metric(labels={**self._common, **dict(labels)})
         return self._metrics[key]
+
+
+@dataclass
+class _Observations:
+    """What a histogram took in since the last export; the last count is of what is above all bounds."""
+
+    bounds: tuple[float, ...]
+    counts: list[int]
+    total: float = 0.0
+
+    def series(self, name: str) -> dict[tuple[str, Labels], float]:
+        """Amounts by which its series grow; none without an observation."""
+        if not any(self.counts):
+            return {}
+        names = [*(f"{bound:g}" for bound in self.bounds), "+Inf"]
+        grown = zip(names, accumulate(self.counts), strict=True)
+        buckets: dict[tuple[str, Labels], float] = {}
+        for bound, count in grown:
+            if count:
+                buckets[f"{name}_bucket", (("le", bound),)] = float(count)
+        return {**buckets, (f"{name}_sum", ()): self.total, (f"{name}_count", ()): float(sum(self.counts))}
+
+
+def _no_observations() -> dict[str, _Observations]:
+    histograms = (metric for metric in METRICS if metric.buckets)
+    return {metric.name: _Observations(metric.buckets, [0] * (len(metric.buckets) + 1)) for metric in histograms}
 
 
 def _families() -> dict[str, Any]:

@@ -8,8 +8,10 @@ to the pool when its call does.
 
 from __future__ import annotations
 
+import faulthandler
 import threading
 import time
+import traceback
 from collections.abc import Callable, Coroutine, Generator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -26,11 +28,13 @@ __all__ = ["Operation", "Runtime", "Task"]
 _THREADS = 1024
 # So many calls that nobody waits for any more may hold threads of one model; then it is not called for the moment.
 _MOST_ABANDONED = 64
-_TICK = 0.025
+_TICK = 0.05
 # Asking Triton whether a client has gone is a message to another process: not more often than this (seconds).
-_CANCEL_CHECK = 0.1
+_CANCEL_CHECK = 0.2
 # A leaf that has said nothing for so long is asked whether it lives.
 _SILENCE = 2.0
+# A process whose threads stand still for so long has to end: its callers then get errors and not silence.
+_FROZEN = 60.0
 
 
 @dataclass(eq=False)
@@ -68,6 +72,7 @@ class Runtime:
         self._probe, self._every_tick = probe, every_tick
         self._tasks: set[Task] = set()
         self._abandoned: dict[str, int] = {}
+        self._asking: set[str] = set()
         self._lock = threading.Lock()
         self._work = threading.Event()
         self._closing = False
@@ -99,6 +104,7 @@ class Runtime:
         self._closing = True
         self._work.set()
         self._watcher.join(1.0)
+        faulthandler.cancel_dump_traceback_later()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _run(self, task: Task, value: Any, error: Exception | None) -> None:
@@ -117,6 +123,8 @@ class Runtime:
                     return
         except StopIteration:
             pass
+        except Exception:  # noqa: BLE001 - a request ends in an answer; where even that failed, the log gets the reason
+            traceback.print_exc()
         self._forget(task)
 
     def _begin(self, task: Task, operation: Operation) -> Exception | None:
@@ -163,8 +171,13 @@ class Runtime:
             self._take_over(task, operation, error)
 
     def _watch(self) -> None:
+        armed = 0.0
         while not self._closing:
             self._every_tick()
+            if time.monotonic() - armed > _FROZEN / 6:
+                armed = time.monotonic()
+                # a timer of its own, which needs no interpreter lock; writes all stacks to the server's log
+                faulthandler.dump_traceback_later(_FROZEN, exit=True)
             if not self._tasks:
                 self._work.clear()
                 # a task may have come in between; half a second late is early enough for what this thread does
@@ -195,7 +208,9 @@ class Runtime:
         for task in list(self._tasks):
             if (operation := task.operation) is not None and operation.model == model:
                 operation.asked = now
-        self.submit(lambda: self._ask(model))
+        if model not in self._asking:  # one question at a time: a leaf that hangs does not answer this one either
+            self._asking.add(model)
+            self.submit(lambda: self._ask(model))
 
     def _ask(self, model: str) -> None:
         try:
@@ -203,6 +218,8 @@ class Runtime:
         except LeafError as error:
             if error.reason == "dead":
                 self.bury(model, error)
+        finally:
+            self._asking.discard(model)
 
     def bury(self, model: str, error: LeafError) -> None:
         """End the calls of a leaf that has died: it will never answer them."""

@@ -68,9 +68,9 @@ class GpuBox:
         self.spec_file = load_spec(self.spec_file.path)
         return self.spec_file
 
-    def popen(self, *arguments: str, **env: str) -> subprocess.Popen[str]:
-        """`trtspec build SPEC ARGUMENTS` as a process of its own."""
-        argv = [sys.executable, "-c", BOX_MAIN, str(self.gpus), "build", str(self.spec_file.path), *arguments]
+    def popen(self, *arguments: str, main: str = BOX_MAIN, **env: str) -> subprocess.Popen[str]:
+        """`trtspec build SPEC ARGUMENTS` as a process of its own, which runs the Python code `main`."""
+        argv = [sys.executable, "-c", main, str(self.gpus), "build", str(self.spec_file.path), *arguments]
         python_path = os.pathsep.join([str(_ROOT), self.stand_in.env["PYTHONPATH"]])
         return subprocess.Popen(
             argv,

@@ -232,3 +232,11 @@ def test_tokens_are_passed_by_name_only(monkeypatch: pytest.MonkeyPatch) -> None
     assert not any("hf_secret" in word for word in argv)
     assert "A=b" in argv
     assert "HOME=/scratch" in argv
+
+
+def test_links_that_lead_in_a_circle_or_nowhere(tmp_path: Path) -> None:
+    (tmp_path / "model").mkdir()
+    for name, target in (("self", "self"), ("a", "b"), ("b", "a"), ("out", "../x/y"), ("gone", "/nowhere/at/all")):
+        (tmp_path / "model" / name).symlink_to(target)
+    places = {mount.path for mount in checkpoint_mounts(tmp_path / "model")}
+    assert places == {tmp_path / "model", tmp_path / "x", Path("/nowhere/at")}

@@ -109,3 +109,14 @@ def test_what_the_key_of_an_engine_covers() -> None:
         engine_key(parts, IDENTITY, [["trtllm-build"]]),
     }
     assert len(keys) == 7
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", '{"files": []}', '{"files": {"x": 3}}', '{"files": {"PATH": {"mark": 1, "sha256": null}}}', "[" * 99999],
+)
+def test_a_damaged_memory_of_hashes_is_as_good_as_none(tmp_path: Path, text: str) -> None:
+    folder = tiny_checkpoint(tmp_path / "model")
+    whole = reader(tmp_path, full=True).read(folder)
+    (tmp_path / ".hashes.json").write_text(text.replace("PATH", str(folder / "model.safetensors")))
+    assert reader(tmp_path, full=True).read(folder) == whole

@@ -16,6 +16,7 @@ from tests.builders import tiny_checkpoint
 from tests.building.tensorrt.gpu_box import GpuBox, h100, make_gpu_box
 from trtspec.building import BuildSettings, build_engines, build_preview, engine_path
 from trtspec.building.engines import planned_steps
+from trtspec.building.inventory import take_inventory
 from trtspec.building.tensorrt.site import _visible
 from trtspec.errors import (
     ArtefactMissing,
@@ -445,3 +446,32 @@ def test_a_dry_run_works_without_weights_tools_and_gpu(box: GpuBox, monkeypatch:
     assert steps[0]["outputs"][0] == f"{steps[1]['inputs'][0]}/config.json"
     assert not (spec_file.root / "engines").exists()
     assert box.starts() == []
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"checkpoint": "x"},
+        {"checkpoint": [1]},
+        {"checkpoint": {"files": [1]}},
+        {"checkpoint": {"files": {"model.safetensors": 5, "config.json": None, "tokenizer.json": {}}}},
+        {"versions": "x"},
+        {"versions": {"tensorrt_llm": "garbage"}},
+        {"versions": {"tensorrt_llm": "1.3.0"}},
+        {"sm": "x"},
+        {"sm": [90]},
+        {"sm": 10**400},
+        {"files": {}},
+        None,
+    ],
+)
+def test_a_damaged_manifest_of_another_engine_disturbs_nothing(box: GpuBox, changes: dict[str, Any] | None) -> None:
+    """A build looks at every finished engine of the role to find one that fits."""
+    [engine] = build_engines(box.spec_file, ["target"])
+    other = engine.path.with_name("0" * 16)
+    engine.path.rename(other)
+    text = "[" * 100_000 if changes is None else json.dumps({**manifest(other), **changes})
+    (other / "manifest.json").write_text(text)
+    assert planned_steps(box.spec_file, ["target"])[-1]["cached"] is False
+    assert not build_engines(box.spec_file, ["target"])[0].cached
+    assert {entry.key for entry in take_inventory(box.spec_file.root)} >= {other.name, engine.key}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -13,9 +14,12 @@ from contextlib import contextmanager
 import psutil
 import pytest
 
-from tests.building.tensorrt.gpu_box import GpuBox
+from tests.building.tensorrt.gpu_box import BOX_MAIN, GpuBox
 from trtspec.building import build_engines, engine_path
-from trtspec.errors import ArtefactMissing
+from trtspec.building.locks import is_locked, locked
+from trtspec.building.tensorrt.making import Maker
+from trtspec.building.tensorrt.steps import Product
+from trtspec.errors import ArtefactMissing, BuildError
 from trtspec.spec import ROLES, Role
 
 SLOW = {"STAND_IN_SECONDS": "120"}
@@ -151,3 +155,57 @@ def test_the_next_build_waits_for_the_program_of_a_killed_one(box: GpuBox) -> No
         assert not gone(pid)
         build_engines(box.spec_file, ["baseline"])
         assert gone(pid)
+
+
+def test_a_build_under_nohup_outlives_its_terminal(box: GpuBox) -> None:
+    ignored = "import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
+    process = box.popen("--role", "baseline", main=ignored + BOX_MAIN, STAND_IN_STAGE="build", STAND_IN_SECONDS="1")
+    wait_for(lambda: process.poll() is not None or box.programs()[-1:] == ["build baseline"], "the build")
+    process.send_signal(signal.SIGHUP)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    assert built(box) == ["baseline"]
+
+
+@pytest.mark.parametrize(
+    ("name", "program"),
+    [("model.safetensors", "convert"), ("config.json", "convert"), ("tokenizer.json", "build baseline")],
+)
+def test_a_checkpoint_that_changes_meanwhile_makes_no_engine(box: GpuBox, name: str, program: str) -> None:
+    """Its key would name the old content for good, whatever the program has read."""
+    stage = program.partition(" ")[0]
+    process = box.popen("--role", "baseline", STAND_IN_STAGE=stage, STAND_IN_SECONDS="1.5")
+    wait_for(lambda: process.poll() is not None or box.programs()[-1:] == [program], program)
+    path = box.spec_file.root / "target" / name
+    path.write_bytes(path.read_bytes() + b" ")
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 4, err
+    assert f"the checkpoint changed meanwhile ({name})" in err
+    place = "checkpoints" if stage == "convert" else "baseline"
+    assert not [path for path in (box.engines / place).iterdir() if path.is_dir()]
+    assert box.leftovers() == []
+
+
+def test_an_engine_keeps_its_converted_checkpoint_while_it_is_built(box: GpuBox) -> None:
+    with standing_in(box, "build", "build baseline"):
+        [checkpoint] = [path for path in (box.engines / "checkpoints").iterdir() if path.is_dir()]
+        assert is_locked(checkpoint)
+        with locked(checkpoint, pytest.fail, shared=True):  # another engine may be built of it
+            pass
+    wait_for(lambda: not is_locked(checkpoint), "the lock", 20)
+
+
+def test_a_converted_checkpoint_that_is_pruned_meanwhile_is_missed_at_once(
+    box: GpuBox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make = Maker.make
+
+    def prune_first(maker: Maker, product: Product, gpus: tuple[str, ...] = ()) -> None:
+        make(maker, product, gpus)
+        if product.kind == "checkpoint":
+            shutil.rmtree(product.folder)
+
+    monkeypatch.setattr(Maker, "make", prune_first)
+    with pytest.raises(BuildError, match="its converted checkpoint was removed meanwhile"):
+        build_engines(box.spec_file, ["baseline"])
+    assert box.programs() == ["convert"]

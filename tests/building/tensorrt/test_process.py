@@ -127,3 +127,23 @@ def test_last_line(tmp_path: Path, text: str, line: str) -> None:
     (tmp_path / "log").write_text(text)
     assert last_line(tmp_path / "log") == line
     assert last_line(tmp_path / "missing") == ""
+
+
+def test_when_the_supervisor_is_killed_nothing_goes_on(tmp_path: Path) -> None:
+    """The kernel kills the program with it, but not what the program started, nor a container."""
+    code = (
+        "import os, signal, subprocess, sys, time\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(120)'])\n"
+        "print(child.pid, flush=True)\n"
+        "os.kill(os.getppid(), signal.SIGKILL)\n"
+        "time.sleep(120)\n"
+    )
+    after = python(f"open({str(tmp_path / 'cleaned')!r}, 'w').close()")
+    outcome = run_job(job(tmp_path, python(code), after), threading.Event(), lambda _line: None)
+    assert outcome.exit_code is None
+    assert (tmp_path / "cleaned").exists()
+    child = int((tmp_path / "build.log").read_text().split()[0])
+    deadline = time.monotonic() + 10
+    while psutil.pid_exists(child) and psutil.Process(child).status() != psutil.STATUS_ZOMBIE:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)

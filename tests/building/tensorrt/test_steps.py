@@ -9,6 +9,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from tests.building.tensorrt.gpu_box import GpuBox
 from trtspec.building import BuildSettings, build_preview, engine_path
 from trtspec.building.tensorrt.commands import Command
@@ -54,3 +56,19 @@ def test_where_programs_lie_does_not_matter_for_keys() -> None:
     assert canonical([other]) != canonical([there])
     build = Command("build", ("/usr/local/bin/trtllm-build", "--a", "--workers", "4", "--b", "4"), {"A": "1"})
     assert canonical([build]) == [["A=1", "trtllm-build", "--a", "--b", "4"]]
+
+
+_WORDS = [
+    "a b", "it's", "$(touch x)`id`", "new\nline", "tab\tand\rreturn", "\x1b[31mred", "back\\'s\x07", "日本", "a\u202eb",
+    "\udcff", "-x", "", "~",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("word", _WORDS)
+def test_any_word_survives_a_terminal_and_a_shell(tmp_path: Path, word: str) -> None:
+    argv = ("printf", "%s\\0", word, "end")
+    step = Step("id", "draft", ("draft",), "build", argv, {"NAME": word}, tmp_path, (), (), "", cached=False)
+    text = step.shell()
+    assert all(character.isprintable() or character == "\n" for character in text)
+    done = subprocess.run(["bash", "-c", text], check=True, capture_output=True)
+    assert done.stdout == os.fsencode(word) + b"\0end\0"

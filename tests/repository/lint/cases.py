@@ -116,6 +116,12 @@ def notebook(stock: Stock) -> None:
     (stock.folder / ".ipynb_checkpoints").mkdir()
 
 
+def code_alone(stock: Stock) -> None:
+    folder = stock.folder / "tool" / "1"
+    folder.mkdir(parents=True)
+    (folder / "model.py").write_text("# completes its own configuration\n")
+
+
 def without_versions(stock: Stock) -> None:
     shutil.rmtree(stock.folder / TARGET / "1")
 
@@ -183,6 +189,10 @@ def third_version(config: Any) -> None:
     config.version_policy.specific.versions.append(3)
 
 
+def first_and_third_version(config: Any) -> None:
+    config.version_policy.specific.versions.extend([1, 3])
+
+
 def two_ranks(role: str) -> Change:
     return engine(role, pretrained_config__mapping__tp_size=2, pretrained_config__mapping__world_size=2)
 
@@ -190,9 +200,8 @@ def two_ranks(role: str) -> Change:
 FILES = (
     RepositoryCase("repository-empty", "holds no model", nothing_left),
     RepositoryCase("repository-empty", "no folder in it has a config.pbtxt", one_too_high),
-    RepositoryCase(
-        "repository-config-missing", ".ipynb_checkpoints: has no config.pbtxt", notebook, "warning",
-    ),
+    RepositoryCase("repository-config-missing", ".ipynb_checkpoints: has no config.pbtxt", notebook),
+    RepositoryCase("repository-config-missing", "tool: has no config.pbtxt", code_alone, "warning"),
     RepositoryCase(
         "repository-config-unparsable",
         'tensorrt_llm/config.pbtxt:1: cannot be parsed: Message type "inference.ModelConfig" has no field named "nam"',
@@ -223,10 +232,21 @@ FILES = (
     RepositoryCase("repository-version-folder", "its version folder 1 has no model.py", without_code),
     RepositoryCase("repository-version-folder", "version_policy names 3, there is 1", configure(BLS, third_version)),
     RepositoryCase(
+        "repository-version-folder",
+        "version_policy names 3, there is 1",
+        configure(BLS, first_and_third_version),
+        "warning",
+    ),
+    RepositoryCase(
         "repository-duplicate-tensor",
         "declares the output kv_cache_alloc_total_blocks 2 times",
         configure("ensemble", twice),
         "warning",
+    ),
+    RepositoryCase(
+        "repository-duplicate-tensor",
+        "declares the output kv_cache_alloc_total_blocks 2 times",
+        configure(TARGET, twice),
     ),
 )  # fmt: skip
 PARAMETERS = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -67,6 +68,14 @@ def test_a_file_that_may_not_be_read(tmp_path: Path) -> None:
     folder = stock_repository(tmp_path).folder
     (folder / "tensorrt_llm" / "config.pbtxt").chmod(0)
     assert any("cannot be read" in finding.message for finding in lint_repository(folder).findings)
+
+
+@pytest.mark.parametrize("value", ["inf", "nan", "-1e999", "9" * 5000, "\\n", "०"])
+def test_numbers_that_are_none(tmp_path: Path, value: str) -> None:
+    stock = stock_repository(tmp_path)
+    numbers = ("kv_cache_free_gpu_mem_fraction", "max_beam_width", "gpu_device_ids", "max_tokens_in_paged_kv_cache")
+    stock.set("tensorrt_llm", **dict.fromkeys((*numbers, "max_attention_window_size", "participant_ids"), value))
+    assert json.dumps(lint_repository(stock.folder).to_json(), allow_nan=False)
 
 
 def test_a_folder_that_is_not_there(tmp_path: Path) -> None:

@@ -19,7 +19,12 @@ def main() -> None:
         assert group[:2] == ["-n", "1"], group
         env = {**os.environ, "OMPI_COMM_WORLD_RANK": str(rank), "OMPI_COMM_WORLD_SIZE": str(len(groups))}
         children.append(subprocess.Popen(group[2:], env=env))
-    signal.signal(signal.SIGTERM, lambda *_: [child.terminate() for child in children])
+
+    def end(*_: object) -> None:
+        for child in children:
+            child.terminate()
+
+    signal.signal(signal.SIGTERM, end)
     codes = [child.wait() for child in children]
     sys.exit(max(abs(code) for code in codes))
 

@@ -9,8 +9,8 @@ import time
 
 FOLDER = globals().get("FOLDER", "")
 NAMES = ("TRTLLM_ORCHESTRATOR", "TRTLLM_ORCHESTRATOR_SPAWN_PROCESSES", "OMPI_COMM_WORLD_RANK", "HF_HUB_OFFLINE")
-state: dict = {}
-keys: list = []
+state: dict[str, str] = {}
+keys: list[str] = []
 
 
 def note(name: str, text: str) -> None:
@@ -18,7 +18,7 @@ def note(name: str, text: str) -> None:
         stream.write(text + "\n")
 
 
-def flags(name: str) -> list:
+def flags(name: str) -> list[str]:
     return [word.partition("=")[2] for word in sys.argv[1:] if word.startswith(f"--{name}=")]
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from trtspec.building.inspection.fields import Fields
+from trtspec.building.inspection.fields import MOST, Fields
 from trtspec.errors import BuildError, Problem
 from trtspec.files import read_json
 from trtspec.spec.names import Runtime
@@ -34,6 +34,7 @@ __all__ = [
 CONFIG = "config.json"
 NO_MODE = "NONE"
 DRAFT_TOKENS_EXTERNAL = "DRAFT_TOKENS_EXTERNAL"
+_MOST_RANKS, _MOST_LAYERS, _MOST_NUMBER = 1024, 1 << 14, 1e18
 # SpeculativeDecodingMode is an IntFlag with automatic values; 0 is how the torch runtime writes "none"
 _MODES = {
     0: NO_MODE,
@@ -142,6 +143,8 @@ def parse_engine_config(data: Any) -> tuple[EngineConfig | None, tuple[Problem, 
         **_plugin_values(build),
         "data": data,
     }
+    if (values["max_draft_len"] or 0) >= (values["max_seq_len"] or MOST):
+        build.problem("max_draft_len", f"is {values['max_draft_len']}, max_seq_len {values['max_seq_len']} has no room")
     return (None if top.problems else EngineConfig(**values)), tuple(top.problems)
 
 
@@ -155,7 +158,7 @@ def _other_kind(data: Mapping[str, Any]) -> str | None:
 def _model_values(model: Fields, runtime: Runtime) -> dict[str, Any]:
     mapping = model.section("mapping", required=runtime != "torch")
     quantization = model.section("quantization")
-    tp, pp, cp = (mapping.whole(f"{name}_size", least=1) or 1 for name in ("tp", "pp", "cp"))
+    tp, pp, cp = (mapping.whole(f"{name}_size", least=1, most=_MOST_RANKS) or 1 for name in ("tp", "pp", "cp"))
     return {
         "architecture": model.text("architecture", required=True),
         "dtype": model.text("dtype", required=True),
@@ -166,12 +169,12 @@ def _model_values(model: Fields, runtime: Runtime) -> dict[str, Any]:
         "tp": tp,
         "pp": pp,
         "cp": cp,
-        "world_size": mapping.whole("world_size", least=1) or tp * pp * cp,
+        "world_size": mapping.whole("world_size", least=1, most=_MOST_RANKS) or tp * pp * cp,
         "rotary_scaling": model.mapping("rotary_scaling"),
         "rotary_base": _number(model.data.get("rotary_base")),
         "max_position_embeddings": model.whole("max_position_embeddings"),
         "hidden_size": model.whole("hidden_size"),
-        "layers": model.whole("num_hidden_layers"),
+        "layers": model.whole("num_hidden_layers", most=_MOST_LAYERS),
         "heads": model.whole("num_attention_heads"),
         "kv_heads": _largest(model, "num_key_value_heads"),
         "head_size": model.whole("head_size"),
@@ -230,14 +233,15 @@ def _algo(quantization: Fields, key: str) -> str | None:
 
 
 def _number(value: Any) -> float | None:
-    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+    known = isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < _MOST_NUMBER
+    return float(value) if known else None
 
 
 def _largest(model: Fields, key: str) -> int | None:
     """A number, or the largest of one per layer (DeciLM)."""
     value = model.data.get(key)
     if isinstance(value, list):
-        numbers = [item for item in value if type(item) is int]
+        numbers = [item for item in value if type(item) is int and item <= MOST]
         return max(numbers, default=None)
     return model.whole(key)
 

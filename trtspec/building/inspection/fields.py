@@ -8,8 +8,9 @@ from typing import Any
 
 from trtspec.errors import Problem
 
-__all__ = ["Fields"]
+__all__ = ["MOST", "Fields"]
 
+MOST = 1 << 31  # sizes of an engine are 32-bit numbers
 _WORDS = {"enable": True, "enabled": True, "true": True, "disable": False, "disabled": False, "false": False}
 
 
@@ -29,10 +30,14 @@ class Fields:
         value = self._value(key, "an object", required=required, fits=lambda item: isinstance(item, dict))
         return Fields(value or {}, self._at(key), self.problems)
 
-    def whole(self, key: str, *, required: bool = False, least: int = 0) -> int | None:
-        """The whole number at `key`; one below `least` is a problem."""
+    def whole(self, key: str, *, required: bool = False, least: int = 0, most: int = MOST) -> int | None:
+        """The whole number at `key`; one below `least` or above `most` is a problem."""
         expected = f"a whole number of at least {least}" if least else "a whole number"
-        value = self._value(key, expected, required=required, fits=lambda item: type(item) is int and item >= least)
+        if type(self.data.get(key)) is int and self.data[key] > most:
+            expected = f"at most {most}"
+        value = self._value(
+            key, expected, required=required, fits=lambda item: type(item) is int and least <= item <= most
+        )
         return None if value is None else int(value)
 
     def text(self, key: str, *, required: bool = False) -> str | None:
@@ -71,4 +76,4 @@ class Fields:
 
 
 def _is_flag(value: Any) -> bool:
-    return isinstance(value, bool) or value in {0, 1, 2} if not isinstance(value, str) else value.lower() in _WORDS
+    return isinstance(value, bool) or value in (0, 1, 2) if not isinstance(value, str) else value.lower() in _WORDS

@@ -80,7 +80,9 @@ def _quoted(word: str) -> str:
     """`word` for a shell; what a terminal would not show or obey (a tab, an escape, a byte that is no text) as $'…'."""
     if all(character.isprintable() for character in word):
         return shlex.quote(word)
-    parts = (chr(byte) if 0x20 <= byte < 0x7F and byte not in b"'\\" else f"\\x{byte:02x}" for byte in os.fsencode(word))
+    parts = (
+        chr(byte) if 0x20 <= byte < 0x7F and byte not in b"'\\" else f"\\x{byte:02x}" for byte in os.fsencode(word)
+    )
     return f"$'{''.join(parts)}'"
 
 

@@ -63,7 +63,7 @@ def _unseen(facts: RepositoryFacts) -> Iterator[Hit]:
     "CRASH",
     "error",
     subject="repository",
-    title="There is not one engine file for each rank",
+    title="The engine of a model lacks files of its ranks",
     source="triton-inference-server/tensorrtllm_backend#61: every rank loads rankN.engine from the engine folder",
     explanation="Each rank (tp × pp) loads its own rankN.engine.",
     fix="Copy the whole engine folder.",

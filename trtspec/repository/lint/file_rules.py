@@ -45,12 +45,12 @@ def _empty(facts: RepositoryFacts) -> Iterator[Hit]:
 @rule(
     "repository-config-missing",
     "CRASH",
-    "warning",
+    "error",
     subject="repository",
     title="A folder of the repository has no config.pbtxt",
-    source=f"{_SKELETON}; launch_triton_server.py passes --disable-auto-complete-config",
-    explanation="Triton takes every folder of a repository for a model. Without config.pbtxt it can complete the "
-    "configuration of some Python models only, and not where auto-completion is off.",
+    source=f"{_SKELETON}: hidden folders too; launch_triton_server.py passes --disable-auto-complete-config",
+    explanation="Triton takes every folder of a repository for a model, and stops when one has no config.pbtxt. It "
+    "can complete the configuration of some Python models (then a warning), but not where auto-completion is off.",
     fix="Write its config.pbtxt, or move the folder out of the repository.",
     example="a folder .ipynb_checkpoints or backup beside the models",
 )
@@ -58,9 +58,11 @@ def _missing(facts: RepositoryFacts) -> Iterator[Hit]:
     with_config = [model for model in facts.models if model.text is not None or model.problem]
     for model in facts.models if with_config else ():
         if model not in with_config:
-            message = f"{model.name}: has no config.pbtxt; Triton takes every folder for a model"
-            data = {"model": model.name, "file": str(model.folder)}
-            yield Hit("repository", message, "write its config.pbtxt, or move the folder out of the repository", data)
+            completed = any("model.py" in names for names in model.versions.values())
+            level: Level = "warning" if completed else "error"
+            message = f"{model.name}: has no config.pbtxt, and Triton takes every folder for a model"
+            fix = "write its config.pbtxt, or move the folder out of the repository"
+            yield Hit("repository", message, fix, {"model": model.name, "file": str(model.folder)}, level)
 
 
 @rule(
@@ -166,9 +168,10 @@ def _versions(facts: RepositoryFacts) -> Iterator[Hit]:
             yield hit(facts, model, "has no version folder", f"make {model.name}/1/")
         elif lacking := [number for number in asked if number not in model.versions]:
             there = ", ".join(str(number) for number in model.versions)
+            level: Level = "error" if len(lacking) == len(asked) else "warning"
             message = f"version_policy names {', '.join(map(str, lacking))}, there is {there}"
             fix = "name versions that are there (trtspec repo --serve-version)"
-            yield hit(facts, model, message, fix, versions=list(model.versions))
+            yield hit(facts, model, message, fix, level=level, versions=list(model.versions))
         elif model.backend == "python":
             yield from _without_code(facts, model, asked or [max(model.versions)])
 
@@ -188,7 +191,8 @@ def _without_code(facts: RepositoryFacts, model: Model, served: list[int]) -> It
     subject="repository",
     title="A model declares a tensor twice",
     source="config.pbtxt of NVIDIA's ensemble lists the output kv_cache_alloc_total_blocks twice",
-    explanation="Of two declarations with one name clients see one; which of them counts is not documented.",
+    explanation="Of two declarations with one name clients see one; which of them counts is not documented. An output "
+    "declared twice that a step of an ensemble maps stops the ensemble (an error).",
     fix="Declare it once.",
     example="two outputs kv_cache_alloc_total_blocks",
 )
@@ -198,5 +202,13 @@ def _duplicates(facts: RepositoryFacts) -> Iterator[Hit]:
             counts = Counter(item.name for item in getattr(model.config, side))
             for name, count in counts.items():
                 if count > 1:
+                    level: Level = "error" if side == "output" and _is_mapped(facts, model, name) else "warning"
                     message = f"declares the {side} {name} {count} times"
-                    yield hit(facts, model, message, "declare it once", line=model.line_of(name), tensor=name)
+                    line = model.line_of(name)
+                    yield hit(facts, model, message, "declare it once", line=line, level=level, tensor=name)
+
+
+def _is_mapped(facts: RepositoryFacts, model: Model, output: str) -> bool:
+    """Whether a step of an ensemble maps an output of the model."""
+    steps = [step for other in facts.parsed for step in other.config.ensemble_scheduling.step]
+    return any(step.model_name == model.name and output in step.output_map for step in steps)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -136,9 +137,10 @@ class Model:
     def number(self, key: str) -> float | None:
         """A number parameter; None when it is not given, or no number."""
         try:
-            return float(self.value(key) or "")
+            number = float(self.value(key) or "")
         except ValueError:
             return None
+        return number if math.isfinite(number) else None
 
     def groups(self, key: str) -> tuple[tuple[int, ...], ...]:
         """A parameter of numbers by instance of the model (`0,1;2,3`); empty when not given or not readable."""
