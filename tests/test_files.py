@@ -11,6 +11,7 @@ import pytest
 from trtspec.files import (
     atomic_directory,
     cache_dir,
+    discard,
     is_abandoned,
     is_partial,
     partial_of,
@@ -158,3 +159,26 @@ def test_a_folder_is_no_file_to_write(tmp_path: Path, name: str) -> None:
     with pytest.raises(IsADirectoryError):
         write_text(tmp_path / name if name == "folder" else Path(name), "text")
     assert [path.name for path in tmp_path.iterdir()] == ["folder"]
+
+
+def test_a_link_is_discarded_and_not_what_it_leads_to(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "file").write_text("kept")
+    for name, target in (("a", "folder"), ("b", "folder/file"), ("c", "c"), ("d", "nowhere")):
+        (tmp_path / name).symlink_to(target)
+        discard(tmp_path / name)
+    discard(tmp_path / "missing")
+    assert [path.name for path in tmp_path.iterdir()] == ["folder"]
+    assert (tmp_path / "folder" / "file").read_text() == "kept"
+    discard(tmp_path / "folder")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_takes_the_place_of_a_link(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "engine").symlink_to("elsewhere")
+    with atomic_directory(tmp_path / "engine") as folder:
+        (folder / "a").write_text("new")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["elsewhere", "engine"]
+    assert not (tmp_path / "engine").is_symlink()
+    assert list((tmp_path / "elsewhere").iterdir()) == []

@@ -16,6 +16,7 @@ from typing import Any
 __all__ = [
     "atomic_directory",
     "cache_dir",
+    "discard",
     "is_abandoned",
     "is_partial",
     "json_text",
@@ -66,6 +67,15 @@ def remove_directory(path: Path) -> None:
     """Remove a folder: it disappears at once, and a kill on the way leaves a temporary sibling, never half of it."""
     leaving = path if is_partial(path) else path.rename(_sibling(path))
     shutil.rmtree(leaving)
+
+
+def discard(path: Path) -> None:
+    """Remove a file, a folder, or a link (never what it leads to) as far as that is possible."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+        return
+    with contextlib.suppress(OSError):
+        path.unlink(missing_ok=True)
 
 
 def write_bytes(path: Path, data: bytes) -> None:
@@ -161,7 +171,7 @@ def _swap(new: Path, final: Path) -> None:
             raise
         break
     for leftover in final.parent.glob(f"{final.name}{_MARK}{os.getpid()}-*"):
-        shutil.rmtree(leftover, ignore_errors=True)
+        discard(leftover)
 
 
 def sweep_partials(parent: Path) -> None:
@@ -170,7 +180,7 @@ def sweep_partials(parent: Path) -> None:
         return
     for path in parent.iterdir():
         if is_partial(path) and not _alive(path):
-            shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
+            discard(path)
 
 
 def _alive(path: Path) -> bool:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from trtspec.building.locks import is_locked, locked, locked_if_free, sweep_unlocked
+from trtspec.errors import BuildError
 
 
 def test_free_and_held(tmp_path: Path) -> None:
@@ -90,3 +91,18 @@ def test_the_lock_file_of_another_user_can_be_held(tmp_path: Path) -> None:
     (tmp_path / ".engine.lock").touch(0o444)
     with locked(tmp_path / "engine", pytest.fail):
         assert is_locked(tmp_path / "engine")
+
+
+@pytest.mark.parametrize("name", ["engines", "engines/big", ".engine.lock"])
+def test_where_no_lock_can_lie(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "engines" / "big" / "engine" if name.startswith("engines") else tmp_path / "engine"
+    path.parent.parent.mkdir(exist_ok=True)
+    if name.startswith("engines"):
+        (tmp_path / "engines").rmdir() if name == "engines" else None
+        (tmp_path / name).write_text("a file")
+    else:
+        (tmp_path / name).mkdir()
+    with pytest.raises(BuildError) as caught, locked(path, pytest.fail):
+        pass
+    assert caught.value.where
+    assert caught.value.fix

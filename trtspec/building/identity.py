@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from trtspec.checkpoints.draft_vocabulary import DRAFT_VOCABULARY
-from trtspec.checkpoints.reading import child_names
+from trtspec.checkpoints.reading import child_names, require_file
 from trtspec.checkpoints.weights import INDEX, find_weights
 from trtspec.files import read_json, write_json
 from trtspec.progress import Reporter
@@ -50,8 +50,11 @@ class HashMemory:
         self._known = _read(path)
 
     def hashes(self, folder: Path, names: Iterable[str], reporter: Reporter) -> dict[str, str]:
-        """Name → hash for files in `folder`; what had to be read is remembered on disk."""
-        marks = {name: _mark(folder / name) for name in names}
+        """Name → hash for files in `folder`; what had to be read is remembered on disk.
+
+        CheckpointError for what is no file that can be read.
+        """
+        marks = {name: _mark(require_file(folder / name)) for name in names}
         missing = [name for name, mark in marks.items() if self._lookup(folder / name, mark) is None]
         if missing:
             total = sum((folder / name).stat().st_size for name in missing)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import shutil
 import time
 from collections.abc import Callable, Iterator
 from datetime import datetime, timezone
 from pathlib import Path
 
-from trtspec.files import is_partial, partial_of
+from trtspec.errors import BuildError
+from trtspec.files import discard, is_partial, partial_of
 
 __all__ = ["is_locked", "locked", "locked_if_free", "sweep_unlocked"]
 
@@ -25,10 +25,14 @@ def locked(
     """Hold the lock for the folder `path`, alone or (`shared`) with others that read it; yields its file descriptor.
 
     The system releases it when the last process that has it open is gone. While another holds it `waiting` is told
-    once who, and `check` is called now and then (it may raise to give up).
+    once who, and `check` is called now and then (it may raise to give up). BuildError where nothing can be written.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = _open(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = _open(path)
+    except OSError as error:
+        fix = "make it a folder that this user can write, or put the spec's folder elsewhere"
+        raise BuildError(str(error.strerror), where=str(error.filename), fix=fix) from error
     try:
         _acquire(descriptor, waiting, check, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
         _sign(descriptor)
@@ -71,15 +75,17 @@ def sweep_unlocked(path: Path) -> None:
         owner = path.with_name(partial_of(found).name.partition(".")[0])
         with contextlib.nullcontext(True) if owner == path else locked_if_free(owner) as free:
             if free:
-                shutil.rmtree(found, ignore_errors=True) if found.is_dir() else found.unlink(missing_ok=True)
+                discard(found)
 
 
 def _open(path: Path) -> int:
     lock = path.with_name(f".{path.name}.lock")
     try:
         return os.open(lock, os.O_CREAT | os.O_RDWR, 0o666)
-    except PermissionError:  # made by another user: it can be held all the same, but not signed
-        return os.open(lock, os.O_RDONLY)
+    except OSError:
+        if not lock.is_file():
+            raise
+        return os.open(lock, os.O_RDONLY)  # another user's, or on a read-only disk: held all the same, but not signed
 
 
 def _acquire(descriptor: int, waiting: Callable[[str], None], check: Callable[[], None], kind: int) -> None:

@@ -23,6 +23,7 @@ __all__ = [
     "read_document",
     "read_text",
     "refetch",
+    "require_file",
 ]
 
 REFETCH = "fetch the checkpoint again: hf download ORG/MODEL --local-dir FOLDER"
@@ -111,6 +112,15 @@ def open_file(path: Path) -> BinaryIO:
         message = "is a pipe, a socket or a device where a file is expected"
         raise CheckpointError(message, where=str(path), fix=REFETCH, code="no-file")
     return path.open("rb")
+
+
+def require_file(path: Path) -> Path:
+    """`path`, when it is a file that can be read; CheckpointError otherwise."""
+    try:
+        open_file(path).close()
+    except OSError as error:
+        raise not_readable(path, error) from None
+    return path
 
 
 def read_bytes(path: Path) -> bytes:

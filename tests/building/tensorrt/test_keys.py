@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -120,3 +123,51 @@ def test_a_damaged_memory_of_hashes_is_as_good_as_none(tmp_path: Path, text: str
     whole = reader(tmp_path, full=True).read(folder)
     (tmp_path / ".hashes.json").write_text(text.replace("PATH", str(folder / "model.safetensors")))
     assert reader(tmp_path, full=True).read(folder) == whole
+
+
+def _loop(path: Path) -> None:
+    path.symlink_to(path.name)
+
+
+@pytest.mark.parametrize("name", ["tokenizer.json", "generation_config.json", "config.json"])
+@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo, _loop, lambda path: path.symlink_to("/nowhere/at/all")])
+def test_what_is_no_file_is_named_and_not_waited_for(tmp_path: Path, name: str, make: Callable[[Path], None]) -> None:
+    folder = tiny_checkpoint(tmp_path / "model")
+    (folder / name).unlink()
+    make(folder / name)
+    for full in (False, True):
+        with pytest.raises(CheckpointError) as caught:
+            reader(tmp_path, full=full).read(folder)
+        assert caught.value.where == str(folder / name)
+        assert caught.value.fix
+
+
+def test_weights_behind_a_broken_link_are_not_here(tmp_path: Path) -> None:
+    """As an interrupted download leaves them in a hub cache."""
+    folder = tiny_checkpoint(tmp_path / "model")
+    for target in ("../blobs/1234", "model.safetensors"):
+        (folder / "model.safetensors").unlink()
+        (folder / "model.safetensors").symlink_to(target)
+        assert reader(tmp_path).read(folder).absent == ["model.safetensors"]
+        assert reader(tmp_path, full=True).read(folder).absent == ["model.safetensors"]
+    (folder / "model.safetensors").unlink()
+    os.mkfifo(folder / "model.safetensors")
+    with pytest.raises(CheckpointError, match="is a pipe"):
+        reader(tmp_path).read(folder)
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe", b"[" * 100_000, b"{}", b"null", b'{"weight_map": [1]}'])
+def test_an_index_that_is_none(tmp_path: Path, content: bytes) -> None:
+    folder = tiny_checkpoint(tmp_path / "model", shards=2)
+    (folder / "model.safetensors.index.json").write_bytes(content)
+    assert reader(tmp_path).read(folder).absent == ["model.safetensors"]
+
+
+def test_hashes_that_cannot_be_remembered_are_no_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tiny_checkpoint(tmp_path / "model")
+
+    def full_disk(*_: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr("trtspec.building.identity.write_json", full_disk)
+    assert reader(tmp_path, full=True).read(folder).model["model.safetensors"].startswith("sha256:")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from trtspec.building.identity import HashMemory, tokenizer_files
-from trtspec.checkpoints.reading import child_names
+from trtspec.checkpoints.reading import child_names, require_file
 from trtspec.checkpoints.weights import INDEX, SINGLE
 from trtspec.files import read_json
 from trtspec.progress import Reporter
@@ -72,15 +71,16 @@ class IdentityReader:
         gone = [name for name in recorded if name.endswith(".safetensors")] or [SINGLE]
         files = _weight_files(folder, names) or gone
         wanted = [name for name in files if self.full or recorded.get(name, "").startswith("sha256:")]
-        present = [name for name in wanted if name in names]
+        here = {name for name in files if name in names and (folder / name).exists()}  # a link may lead nowhere
+        present = [name for name in wanted if name in here]
         hashes = self.memory.hashes(folder, present, self.reporter) if present else {}
         found = {name: f"sha256:{value}" for name, value in hashes.items()}
-        found |= {name: _sampled(folder / name) for name in files if name in names and name not in found}
+        found |= {name: _sampled(folder / name) for name in here if name not in found}
         return {name: found.get(name) or recorded.get(name, "absent") for name in files}
 
 
 def _small(path: Path) -> str:
-    return f"sha256:{file_sha256(path)}"
+    return f"sha256:{file_sha256(require_file(path))}"
 
 
 def _weight_files(folder: Path, names: Sequence[str]) -> list[str]:
@@ -95,12 +95,12 @@ def _weight_files(folder: Path, names: Sequence[str]) -> list[str]:
 def _indexed(path: Path) -> list[str]:
     try:
         return sorted({str(name) for name in read_json(path)["weight_map"].values()})
-    except (OSError, json.JSONDecodeError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return []  # the checks say what is wrong with it
 
 
 def _sampled(path: Path) -> str:
-    return f"size:{path.stat().st_size} sample:{file_sample(path)}"
+    return f"size:{require_file(path).stat().st_size} sample:{file_sample(path)}"
 
 
 def folder_identity(folder: Path) -> str:

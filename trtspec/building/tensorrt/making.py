@@ -75,7 +75,9 @@ class Maker:
                 if error.errno in (errno.ENOSPC, errno.EDQUOT):
                     fix = "free some space; trtspec engines prune lists what is unused"
                     raise BuildError("the disk is full", where=str(product.folder.parent), fix=fix) from error
-                raise BuildError(f"{product.label}: {error}", where=str(product.folder)) from error
+                denied = isinstance(error, PermissionError)
+                way_out = "make it readable and writable for this user" if denied else None
+                raise BuildError(f"{product.label}: {error}", where=str(product.folder), fix=way_out) from error
 
     def _tell_wait(self, product: Product) -> Callable[[str], None]:
         return lambda holder: self.reporter.note(f"{product.label}: waiting, {holder} makes it")

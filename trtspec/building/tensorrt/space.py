@@ -39,7 +39,7 @@ def source_size(folder: Path, identity: Identity) -> int | None:
         return sum(file.stat().st_size for file in files)
     try:
         return int(read_json(folder / INDEX)["metadata"]["total_size"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, OverflowError, KeyError, TypeError, RecursionError):
         return None
 
 
