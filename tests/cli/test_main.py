@@ -109,7 +109,7 @@ CODES: list[tuple[errors.TrtspecError, int]] = [
     (errors.ThresholdFailed("x"), 7),
     (errors.RequestFailed("x"), 1),
     (errors.LoadTestFailed("x"), 1),
-    (errors.RecordsError("x"), 1),
+    (errors.RecordsError("x"), 2),
     (errors.EnvironmentMissing("x"), 1),
 ]
 

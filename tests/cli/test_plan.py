@@ -98,7 +98,7 @@ def test_the_torch_runtime_without_a_gpu(tmp_path: Path) -> None:
         (("--assume", "speed=1"), 2, "speed"),
         (("--assume", "call_cpu=inf"), 2, "call_cpu"),
         (("--assume", "call_latency=1e308"), 2, "call_latency"),
-        (("--measured", "nothing"), 1, "no such file"),
+        (("--measured", "nothing"), 2, "no such file"),
         (("nothing.yaml",), 2, "nothing.yaml"),
     ],
 )

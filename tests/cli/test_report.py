@@ -107,7 +107,7 @@ def test_a_broken_line_is_named(run: Path) -> None:
     lines[2] = '{"arm": "sideways"}'
     path.write_text("\n".join(lines) + "\n")
     result = _report(run)
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert f"{path}:3" in result.stderr.replace("\n", "")
     assert not (run / "report.html").exists()
 
@@ -115,7 +115,7 @@ def test_a_broken_line_is_named(run: Path) -> None:
 def test_an_empty_file_is_an_error(run: Path) -> None:
     (run / "requests.jsonl").write_text("")
     result = _report(run)
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "no requests" in result.stderr
 
 

@@ -107,6 +107,12 @@ def test_an_unknown_image_needs_a_version() -> None:
     assert resolved(version="1.2.0", image="mine:latest").image == "mine:latest"
 
 
+@pytest.mark.parametrize("image", ["--privileged", "-v /:/host", "mine; id", "$(id)", "a b", "mine\n", "ünï"])
+def test_what_docker_would_take_for_something_else_is_no_image(image: str) -> None:
+    with pytest.raises(SpecError, match="is no name of an image"):
+        resolved(version="1.2.1", image=f"{image}x" if image.endswith("\n") else image)
+
+
 def test_an_image_without_tensorrt_llm_is_named() -> None:
     with pytest.raises(SpecError, match="no TensorRT-LLM in it") as caught:
         resolved(image="26.04-py3")

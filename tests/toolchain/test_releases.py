@@ -105,6 +105,7 @@ def test_supported_versions_and_the_row_that_stands_for_them(version: str, minor
         ("0.9", "older than"),
         ("latest", "is not a version"),
         ("", "is not a version"),
+        pytest.param("9" * 5000, r"'9{5,20}\.\.\.9+' is not a version", id="endless"),
     ],
 )
 def test_other_versions_are_refused_with_the_reason_and_a_way_out(version: str, words: str) -> None:

@@ -19,6 +19,7 @@ INTERRUPTED = 130
 # the first class that matches decides; order: special before general
 EXIT_CODES: tuple[tuple[type[errors.TrtspecError], int], ...] = (
     (errors.UsageError, 2),
+    (errors.RecordsError, 2),
     (errors.PairError, 3),
     (errors.CheckpointError, 3),
     (errors.VersionUnsupported, 3),

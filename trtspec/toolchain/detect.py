@@ -17,6 +17,7 @@ from trtspec.toolchain.releases import REFERENCE, images_for, minor_of, parse_ve
 
 __all__ = ["Origin", "Toolchain", "installed_mismatch", "installed_version", "resolve_section", "resolve_toolchain"]
 
+_IMAGE = re.compile(r"\w[\w.:/@-]*", re.ASCII)
 Origin = Literal["spec", "installed", "image", "default"]
 
 
@@ -62,6 +63,8 @@ def resolve_section(section: TensorRTLLM, *, image: str | None = None) -> Toolch
 
 
 def _choose(version: str | None, image: str | None, installed: str | None) -> tuple[str, Origin]:
+    if image and not _IMAGE.fullmatch(image.strip()):
+        raise SpecError("tensorrt_llm", [Problem("tensorrt_llm.image", f"{image!r} is no name of an image")])
     carried = version_of_image(image) if image else None
     if version is not None:
         parse_version(version)

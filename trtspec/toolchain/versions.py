@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from packaging.version import InvalidVersion, Version
+import reprlib
+
+from packaging.version import Version
 
 from trtspec.errors import VersionUnsupported
 from trtspec.toolchain.table import RELEASES, Release
@@ -16,8 +18,8 @@ def parse_version(version: str) -> Version:
     """`version` as a version number; VersionUnsupported when it is none."""
     try:
         return Version(version.strip())
-    except InvalidVersion:
-        message = f"{version!r} is not a version of TensorRT-LLM"
+    except ValueError:  # InvalidVersion, or a number that has more digits than Python reads
+        message = f"{reprlib.repr(version)} is not a version of TensorRT-LLM"
         raise VersionUnsupported(message, version=version, fix=f"write a number, e.g. {REFERENCE}") from None
 
 

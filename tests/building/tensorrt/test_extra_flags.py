@@ -55,6 +55,7 @@ def test_flags_that_pass_reach_every_engine(tmp_path: Path) -> None:
         ({"strip_plan": "enable"}, "takes no value"),
         ({"max_lora_rank": True}, "takes a value"),
         ({"lora_target_modules": "attn_q nothing"}, "'nothing' is not one of"),
+        ({"lora_target_modules": " "}, "takes at least one word"),
         ({"max_batch_size": 8}, "write build.max_batch_size"),
         ({"max_decoder_seq_len": 8}, "write build.max_seq_len"),
         ({"max_draft_len": 8}, "write speculation.max_draft_length"),

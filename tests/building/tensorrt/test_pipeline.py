@@ -252,9 +252,13 @@ def test_a_given_engine_that_does_not_fit_stops_everything_beforehand(box: GpuBo
     spec_file = box.edit(name="other", target={"checkpoint": "target", "engine": str(baseline.path)})
     with pytest.raises(EngineRejected):
         build_engines(spec_file)
+    with pytest.raises(EngineRejected):  # a dry run says the same
+        build_preview(spec_file, ROLES, BuildSettings())
     spec_file = box.edit(target={"checkpoint": "target", "engine": "nowhere"})
     with pytest.raises(ArtefactMissing, match="no such engine folder"):
         build_engines(spec_file)
+    with pytest.raises(ArtefactMissing, match="no such engine folder"):
+        build_preview(spec_file, ROLES, BuildSettings())
     assert len(box.starts()) == count
 
 

@@ -105,6 +105,7 @@ def test_an_interrupted_build_ends_its_program_and_leaves_nothing(box: GpuBox, n
         process.send_signal(number)
         _, err = process.communicate(timeout=30)
         assert process.returncode == 130, err
+        assert "build baseline: stopped" in err
         assert gone(pid)
     assert box.leftovers() == []
     assert not list(box.engines.rglob("*.log.*")) + list(box.engines.rglob("*.failed.log"))

@@ -8,12 +8,17 @@ from dataclasses import dataclass
 from threading import Event
 
 from trtspec.building.built import BuildSettings, BuiltEngine, folder_size
-from trtspec.building.given import given_expectation, inspect_given
-from trtspec.building.inspection.inspect import errors_of, inspect_engines, refuse
-from trtspec.building.tensorrt.finding import given_engine_path
+from trtspec.building.given import given_expectation
+from trtspec.building.inspection.inspect import errors_of, inspect_engines
 from trtspec.building.tensorrt.making import Maker
 from trtspec.building.tensorrt.planning import BuildPlan, plan_build
-from trtspec.building.tensorrt.refusals import memory_notes, refuse_pair, refuse_space, refuse_without_weights
+from trtspec.building.tensorrt.refusals import (
+    memory_notes,
+    refuse_given,
+    refuse_pair,
+    refuse_space,
+    refuse_without_weights,
+)
 from trtspec.building.tensorrt.scheduling import Schedule, run_all
 from trtspec.building.tensorrt.site import local_refusal, refuse_sm
 from trtspec.errors import EngineRejected
@@ -32,7 +37,7 @@ def build_tensorrt_engines(
     """
     started = time.monotonic()
     plan = plan_build(spec_file, roles, settings, reporter)
-    _inspect_given(plan)
+    refuse_given(plan)
     made = _Made({}, frozenset())
     if plan.to_make:
         _refuse(plan, reporter)
@@ -71,12 +76,6 @@ def _make(plan: BuildPlan, reporter: Reporter) -> _Made:
     )
     seconds = run_all(schedule, maker.make, reporter)
     return _Made(seconds, frozenset(maker.found))
-
-
-def _inspect_given(plan: BuildPlan) -> None:
-    for role, folder in plan.given.items():
-        given_engine_path(folder)
-        refuse(*inspect_given(plan.spec_file, role))
 
 
 def _inspect_together(plan: BuildPlan) -> None:

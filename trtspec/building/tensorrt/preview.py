@@ -7,7 +7,7 @@ from typing import Any
 
 from trtspec.building.built import BuildSettings
 from trtspec.building.tensorrt.planning import BuildPlan, plan_build
-from trtspec.building.tensorrt.refusals import needs, refuse_pair
+from trtspec.building.tensorrt.refusals import needs, refuse_given, refuse_pair
 from trtspec.building.tensorrt.site import Site, refuse_sm
 from trtspec.progress import Reporter
 from trtspec.spec import Role, SpecFile
@@ -22,6 +22,7 @@ def preview(spec_file: SpecFile, roles: Sequence[Role], settings: BuildSettings,
     Raises what a build would refuse, except what only running needs: weights, TensorRT-LLM, a GPU.
     """
     plan = plan_build(spec_file, roles, settings, reporter)
+    refuse_given(plan)
     refuse_pair(plan, weights=False)
     refuse_sm(plan.site)
     return {

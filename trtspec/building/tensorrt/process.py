@@ -29,8 +29,8 @@ _TAIL = 4096  # bytes at the end of a log that its last line is looked for in
 _SHOWN = 400  # characters of it
 
 
-class Cancelled(Exception):
-    """The job was ended because the build as a whole ends."""
+class Cancelled(BaseException):
+    """The job was ended because the build as a whole ends; like KeyboardInterrupt no failure."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,8 @@ def run_job(job: Job, stop: Event, tell: Callable[[str], None], keep: Sequence[i
         if "pid" in report.words and "exit" not in report.words:
             _bury(job, int(report.words["pid"]))
     if "error" in report.words:
-        raise BuildError(f"cannot be started: {report.words['error']}", where=job.argv[0])
+        fix = "see that it is there and may be run; trtspec doctor shows what is installed"
+        raise BuildError(f"cannot be started: {report.words['error']}", where=job.argv[0], fix=fix)
     if stop.is_set():
         raise Cancelled
     return Outcome(report.number("exit"), time.monotonic() - started, report.number("rss"))

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from trtspec.building.given import inspect_given
+from trtspec.building.inspection.inspect import refuse
+from trtspec.building.tensorrt.finding import given_engine_path
 from trtspec.building.tensorrt.planning import BuildPlan
 from trtspec.building.tensorrt.space import Need, converted_size, engine_size, memory_note, require_space, source_size
 from trtspec.building.tensorrt.steps import Product
 from trtspec.errors import CheckpointError
 from trtspec.rules import require_pair
 
-__all__ = ["memory_notes", "needs", "refuse_pair", "refuse_space", "refuse_without_weights"]
+__all__ = ["memory_notes", "needs", "refuse_given", "refuse_pair", "refuse_space", "refuse_without_weights"]
 
 
 def refuse_pair(plan: BuildPlan, *, weights: bool) -> None:
@@ -19,6 +22,13 @@ def refuse_pair(plan: BuildPlan, *, weights: bool) -> None:
     spec = plan.spec_file.spec
     if spec.target.checkpoint is not None and spec.draft.checkpoint is not None:
         require_pair(plan.spec_file, weights=weights, gpu=plan.site.gpus.model)
+
+
+def refuse_given(plan: BuildPlan) -> None:
+    """EngineRejected when an engine that the spec names is not what it asks for, ArtefactMissing when it is nowhere."""
+    for role, folder in plan.given.items():
+        given_engine_path(folder)
+        refuse(*inspect_given(plan.spec_file, role))
 
 
 def refuse_without_weights(plan: BuildPlan) -> None:

@@ -46,6 +46,8 @@ class Flag:
         if isinstance(value, bool):
             return None if self.switch else f"takes a value{self._choices_text}"
         words = str(value).split() if self.kind == "texts" else [str(value)]
+        if not words:
+            return f"takes at least one word{self._choices_text}"
         if wrong := [word for word in words if self.choices and word not in self.choices]:
             return f"{wrong[0]!r} is not one of {', '.join(self.choices)}"
         return _number_problem(words[0], self.kind) if self.kind in ("int", "float") else None
