@@ -269,3 +269,22 @@ def test_a_mistyped_command_names_the_nearest() -> None:
     other = CliRunner().invoke(cli, ["xyzzy"])
     assert other.exit_code == 2
     assert "Did you mean" not in other.stderr
+
+
+def test_an_interruption_before_a_command_runs_is_one_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_name: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("trtspec.cli.main.importlib.import_module", interrupted)
+    result = CliRunner().invoke(cli, ["check"])
+    assert result.exit_code == 130
+    assert result.stderr == "interrupted\n"
+
+
+def test_an_error_does_not_command_the_terminal() -> None:
+    @make_command(epilog=examples("trtspec x"))
+    def failing(_sink: Sink) -> None:
+        raise errors.BuildError("\x1b[2Jmessage \x9b31m[bold]", where="/a\x07b", fix="\x1b]0;title\x07do")
+
+    stderr = CliRunner().invoke(failing, []).stderr
+    assert stderr == "error: /ab: message [bold]\nnext: do\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -238,3 +239,11 @@ def test_paths_are_told_without_dots_where_that_is_the_same_place(tmp_path: Path
     assert spec_file.checkpoint("draft").samefile(tmp_path / "elsewhere" / "models" / "a")
     path.write_text(GOOD.replace("./a", "../models/gone"))
     assert str(load_spec(path).checkpoint("target")) == str(tmp_path / "models" / "gone")
+
+
+def test_a_folder_whose_name_is_no_text_is_refused(tmp_path: Path) -> None:
+    folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff\xfe"))
+    folder.mkdir()
+    (folder / "trtspec.yaml").write_text("version: 1\nname: x\ntarget: {checkpoint: a}\ndraft: {checkpoint: b}\n")
+    with pytest.raises(SpecError, match="whose name is no UTF-8"):
+        load_spec(folder / "trtspec.yaml")

@@ -6,6 +6,7 @@ import difflib
 import importlib
 import io
 import sys
+from typing import Any
 
 import click
 
@@ -58,6 +59,13 @@ class _LazyGroup(click.Group):
             if not near:
                 raise
             raise click.UsageError(f"{error.message} Did you mean {near[0]!r}?", ctx) from None
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:  # while a command's module was still being imported
+            click.echo("interrupted", err=True)
+            sys.exit(130)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         del ctx

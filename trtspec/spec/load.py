@@ -106,7 +106,18 @@ def load_spec(path: Path) -> SpecFile:
         raise SpecError(where, [Problem("", f"cannot be read: {error}")]) from None
     if len(data) > _MOST_BYTES:
         raise SpecError(where, [Problem("", f"is larger than any spec ({_MOST_BYTES >> 20} MiB)")], fix=_INIT_HINT)
+    if not _is_text(path.resolve().parent):
+        problem = Problem("", "lies in a folder whose name is no UTF-8, which tokenizers and Triton cannot open")
+        raise SpecError(where, [problem], fix="rename the folder")
     return SpecFile(path, parse_spec(text, where))
+
+
+def _is_text(path: Path) -> bool:
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def parse_spec(text: str, where: str = "<spec>") -> Spec:

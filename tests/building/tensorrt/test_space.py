@@ -62,6 +62,9 @@ def test_source_size_from_files_or_index(tmp_path: Path) -> None:
     absent = Identity(dict.fromkeys(names, "absent"), {})
     index = json.loads((folder / "model.safetensors.index.json").read_text())
     assert source_size(folder, absent) == index["metadata"]["total_size"]
+    for claim in ("9" * 400, "1e999", "-5", "NaN", '"x"', "null", "[" * 9999):
+        (folder / "model.safetensors.index.json").write_text(f'{{"metadata": {{"total_size": {claim}}}}}')
+        assert source_size(folder, absent) is None
     (folder / "model.safetensors.index.json").unlink()
     assert source_size(folder, absent) is None
 

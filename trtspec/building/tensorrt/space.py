@@ -22,6 +22,7 @@ _BITS = {"fp8": 8.0, "int8_sq": 8.1, "int8_wo": 8.1, "int4_wo": 4.2, "int4_awq":
 _RESERVE = 256 << 20  # bytes of free space that a build leaves
 _RANK = 64 << 20  # bytes of an engine file besides its weights: plan, kernels, padding
 _MARGIN = 1.02
+_LARGEST = 1 << 60  # bytes that an index may claim
 
 
 @dataclass(frozen=True)
@@ -38,9 +39,10 @@ def source_size(folder: Path, identity: Identity) -> int | None:
     if files and not identity.absent:
         return sum(file.stat().st_size for file in files)
     try:
-        return int(read_json(folder / INDEX)["metadata"]["total_size"])
+        size = int(read_json(folder / INDEX)["metadata"]["total_size"])
     except (OSError, ValueError, OverflowError, KeyError, TypeError, RecursionError):
         return None
+    return size if 0 < size < _LARGEST else None
 
 
 def converted_size(source: int, config: ModelConfig, quantization: str, tp: int) -> int:
