@@ -27,12 +27,33 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _TICK = 0.2
+
+
+def spawn(
+    options: Mapping[str, Any], *, log: int | IO[bytes], cwd: Path, env: Mapping[str, str], keep: Sequence[int] = ()
+) -> subprocess.Popen[bytes]:
+    """A supervisor for the program in `options`, whose parent is this process; it talks through its pipes, unbuffered.
+
+    `env` is added to this process's environment, the open files `keep` stay open in it.
+    """
+    return subprocess.Popen(
+        [sys.executable, "-I", "-S", __file__, json.dumps({**options, "parent": os.getpid()})],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=log,
+        env={**os.environ, **env},
+        cwd=cwd,
+        start_new_session=True,
+        pass_fds=keep,
+        bufsize=0,
+    )
 
 
 def _prctl(option: int, value: int) -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import http.client
 import importlib.util
-import json
-import os
 import select
 import subprocess
 import sys
@@ -48,20 +46,12 @@ class OpenaiServer:
         log.parent.mkdir(parents=True, exist_ok=True)
         options = {
             "argv": [sys.executable, "-m", "trtspec.openai_api", settings.to_text()],
-            "parent": os.getpid(),
             "exit_wait": settings.exit_wait + _EXIT_SLACK,
         }
         with log.open("wb") as stream:
-            self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", supervisor.__file__, json.dumps(options)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=stream,
-                # `-m` imports from the current folder first: this one holds trtspec, and nothing of the user's
-                cwd=Path(trtspec.__file__).parent.parent,
-                start_new_session=True,
-                bufsize=0,
-            )
+            # `-m` imports from the current folder first: this one holds trtspec, and nothing of the user's
+            folder = Path(trtspec.__file__).parent.parent
+            self._process = supervisor.spawn(options, log=stream, cwd=folder, env={})
         assert self._process.stdout is not None
         self._process.stdout.readline()  # its pid, or why there is none: then the supervisor ends
 

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import json
-import os
 import select
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,23 +32,13 @@ class SupervisedServer:
         self._patience = plan.exit_timeout + _EXIT_SLACK
         options = {
             "argv": plan.argv,
-            "parent": os.getpid(),
             "exit_wait": self._patience,
             "shm_prefix": plan.shm_prefix,
             "after": plan.after,
         }
         plan.cwd.mkdir(parents=True, exist_ok=True)
         with _new_log(plan.log) as log:
-            self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", supervisor.__file__, json.dumps(options)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                env={**os.environ, **plan.env},
-                cwd=plan.cwd,
-                start_new_session=True,
-                bufsize=0,
-            )
+            self._process = supervisor.spawn(options, log=log, cwd=plan.cwd, env=plan.env)
         self.exit_code: int | None = None
         self.pid = self._read_pid(plan)
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import select
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -99,22 +97,11 @@ def run_job(job: Job, stop: Event, tell: Callable[[str], None], keep: Sequence[i
 def _start(job: Job, log: int, keep: Sequence[int]) -> subprocess.Popen[bytes]:
     options = {
         "argv": list(job.argv),
-        "parent": os.getpid(),
         "exit_wait": EXIT_WAIT,
         "after": list(job.after),
         "measure": True,
     }
-    return subprocess.Popen(
-        [sys.executable, "-I", "-S", supervisor.__file__, json.dumps(options)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=log,
-        env={**os.environ, **job.env},
-        cwd=job.cwd,
-        start_new_session=True,
-        pass_fds=keep,
-        bufsize=0,
-    )
+    return supervisor.spawn(options, log=log, cwd=job.cwd, env=job.env, keep=keep)
 
 
 def _follow(
