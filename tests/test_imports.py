@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parent.parent / "trtspec"
-BASE = {"errors", "units", "files", "provenance", "progress", "supervisor", ""}  # "": `from trtspec import __version__`
+# "": `from trtspec import __version__`
+BASE = {"chat_template", "errors", "units", "files", "provenance", "progress", "supervisor", ""}
 
 # package → the others that it may import, besides the base modules
 ALLOWED: dict[str, set[str]] = {
@@ -62,7 +63,7 @@ THIRD_PARTY: dict[str, set[str]] = {
     "speculation": {"numpy"},
     # these run in a server's model process or in a training job, never in a command
     "torch_runtime": {"numpy", "torch"},
-    "triton_models": {"numpy", "triton_python_backend_utils", "speculation"},
+    "triton_models": {"numpy", "triton_python_backend_utils", "speculation", "chat_template"},
     "training": {"numpy", "torch"},
 }
 

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from trtspec.chat_template import compile_template
 from trtspec.checkpoints.reading import child_names, read_document, read_text
 from trtspec.checkpoints.tokenizer import special_token_texts
 from trtspec.checkpoints.weights import only_gguf
 from trtspec.errors import CheckpointError, EnvironmentMissing
 
-if TYPE_CHECKING:
-    import jinja2
-
 __all__ = ["chat_template", "leading_bos", "render_messages", "render_user"]
 
 _CONFIG = "tokenizer_config.json"
 _FILE = "chat_template.jinja"
+_compile = lru_cache(maxsize=8)(compile_template)
 
 
 def render_user(checkpoint: Path, text: str, *, system: str | None = None) -> str:
@@ -82,7 +79,7 @@ def render_messages(checkpoint: Path, messages: Sequence[Mapping[str, Any]]) -> 
 
     variables = _special_tokens(checkpoint)
     try:
-        return _compiled(template).render(
+        return _compile(template).render(
             messages=list(messages), tools=None, documents=None, add_generation_prompt=True, **variables
         )
     except (jinja2.TemplateError, TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
@@ -109,58 +106,6 @@ def _gguf_special_tokens(checkpoint: Path, names: list[str]) -> Iterator[tuple[s
     for name, index in (("bos_token", facts.bos_id), ("eos_token", facts.end_id)):
         if index is not None and index in facts.tokens:
             yield name, facts.tokens[index]
-
-
-@lru_cache(maxsize=8)
-def _compiled(template: str) -> jinja2.Template:
-    """The template in the sandbox that transformers uses: same trimming, filters, globals and tags."""
-    import jinja2.ext
-    import jinja2.sandbox
-
-    environment = jinja2.sandbox.ImmutableSandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, extensions=[_generation_tag(), jinja2.ext.loopcontrols]
-    )
-    environment.filters["tojson"] = _tojson
-    environment.globals["raise_exception"] = _raise_exception
-    environment.globals["strftime_now"] = _strftime_now
-    return environment.from_string(template)
-
-
-def _generation_tag() -> type[jinja2.ext.Extension]:
-    """`{% generation %}…{% endgeneration %}` marks the assistant's part; it changes nothing in the text."""
-    import jinja2.ext
-    import jinja2.nodes
-
-    class GenerationTag(jinja2.ext.Extension):
-        tags = {"generation"}  # noqa: RUF012 - jinja's own convention
-
-        def parse(self, parser: Any) -> Any:
-            line = next(parser.stream).lineno
-            body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
-            return jinja2.nodes.Scope(body).set_lineno(line)
-
-    return GenerationTag
-
-
-def _raise_exception(message: str) -> None:
-    import jinja2
-
-    raise jinja2.TemplateError(message)
-
-
-def _strftime_now(pattern: str) -> str:
-    return datetime.now().astimezone().strftime(pattern)
-
-
-def _tojson(
-    value: Any,
-    ensure_ascii: bool = False,
-    indent: int | None = None,
-    separators: tuple[str, str] | None = None,
-    sort_keys: bool = False,
-) -> str:
-    """Jinja's own filter escapes HTML characters; this one does not."""
-    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
 
 
 def leading_bos(checkpoint: Path, text: str) -> int:

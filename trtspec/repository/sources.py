@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import trtspec.chat_template
 import trtspec.speculation
 import trtspec.triton_models
 
@@ -16,7 +17,8 @@ _SPECULATION = Path(trtspec.speculation.__file__).parent
 def frontend_files() -> dict[str, Path]:
     """Path inside the frontend's version folder → source file: model.py, its helpers and the speculation package."""
     helpers = {path.name: path for path in sorted(_MODELS.glob("frontend_*.py"))}
-    files = {"model.py": _MODELS / "frontend.py", **helpers}
+    shared = Path(trtspec.chat_template.__file__)
+    files = {"model.py": _MODELS / "frontend.py", shared.name: shared, **helpers}
     return files | {f"speculation/{path.name}": path for path in sorted(_SPECULATION.glob("*.py"))}
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING or __package__:  # in a repository these files lie side by side, in no package
+    from trtspec.chat_template import compile_template
     from trtspec.triton_models.frontend_inputs import RequestError
 else:
+    from chat_template import compile_template
     from frontend_inputs import RequestError
 
 __all__ = ["ChatTemplate", "read_messages"]
@@ -107,36 +108,14 @@ def _content(token: Any) -> Any:
 
 
 def _compile(text: str) -> Any:
-    """The template as transformers compiles it: same sandbox, trimming, filters, globals and tags."""
+    """The template, compiled; RequestError when it is broken or jinja2 is not there."""
     try:
         import jinja2
-        import jinja2.ext
-        import jinja2.sandbox
     except ImportError:
         raise RequestError(
             "no_chat_template", "chat needs the package jinja2 beside the server; send text_input"
         ) from None
-
-    class GenerationTag(jinja2.ext.Extension):
-        """`{% generation %}` marks the assistant's part; it changes nothing in the text."""
-
-        tags = {"generation"}  # noqa: RUF012 - jinja's own convention
-
-        def parse(self, parser: Any) -> Any:
-            line = next(parser.stream).lineno
-            body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
-            return jinja2.nodes.Scope(body).set_lineno(line)
-
-    def refuse(message: str) -> None:
-        raise jinja2.TemplateError(message)
-
-    environment = jinja2.sandbox.ImmutableSandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, extensions=[GenerationTag, jinja2.ext.loopcontrols]
-    )
-    environment.filters["tojson"] = lambda value, **options: json.dumps(value, ensure_ascii=False, **options)
-    environment.globals["raise_exception"] = refuse
-    environment.globals["strftime_now"] = lambda pattern: datetime.now().astimezone().strftime(pattern)
     try:
-        return environment.from_string(text)
+        return compile_template(text)
     except jinja2.TemplateError as error:
         raise RequestError("no_chat_template", f"this deployment's chat template is broken: {error}") from None
