@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.loadtest.telemetry.pages import VLLM, serving, triton
+from trtspec.loadtest.telemetry.families import Family
+from trtspec.loadtest.telemetry.samples import gauges
+from trtspec.loadtest.telemetry.scrape import Scrape, fetch, growth, parse, value
+
+SUCCESS = Family("nv_inference_request_success")
+
+
+def scrape(text: str) -> Scrape:
+    return Scrape(1, *parse(text))
+
+
+def test_values_are_by_model_or_summed() -> None:
+    page = scrape(triton(requests=7, inner=30))
+    assert value(page, SUCCESS, "tensorrt_llm_bls") == 7
+    assert value(page, SUCCESS) == 37
+    assert value(page, SUCCESS, "another") is None
+    assert value(page, Family("nv_inference_queue_duration_us", scale=1e-6), "tensorrt_llm") == pytest.approx(0.999999)
+
+
+def test_labels_of_a_family_single_out_its_series() -> None:
+    page = scrape(triton(kv=0.75))
+    used = Family("nv_trt_llm_kv_cache_block_metrics", {"kv_cache_block_type": "used"})
+    assert value(page, used, "tensorrt_llm") == 12
+
+
+def test_buckets_and_unknown_series_are_left_out() -> None:
+    assert scrape(VLLM).families == [
+        "vllm:e2e_request_latency_seconds_count",
+        "vllm:e2e_request_latency_seconds_sum",
+        "vllm:kv_cache_usage_perc",
+        "vllm:num_requests_waiting",
+    ]
+    assert not any("bucket" in name for name in scrape(triton()).families)
+
+
+def test_gauges_are_by_model() -> None:
+    assert gauges(scrape(triton(kv=0.75)))["kv_cache_usage"] == {"tensorrt_llm": 0.75, "tensorrt_llm_draft": 0.25}
+    assert gauges(scrape(VLLM)) == {"kv_cache_usage": {"llama": 0.5}, "waiting_requests": {"llama": 3.0}}
+
+
+def test_growth_is_after_less_before_and_a_new_series_began_at_zero() -> None:
+    grown = growth(scrape(VLLM), Scrape(2, {**scrape(VLLM).values, **scrape(triton(requests=5)).values}))
+    assert grown.of(SUCCESS, "tensorrt_llm_bls") == 5
+    assert grown.of(Family("vllm:e2e_request_latency_seconds_count")) == 0
+
+
+def test_a_counter_that_fell_was_reset_and_a_gauge_may_fall() -> None:
+    lower_gauge = growth(scrape(triton(kv=0.9)), scrape(triton(kv=0.1)))
+    assert not lower_gauge.reset
+    restarted = growth(scrape(triton(requests=50)), scrape(triton(requests=2)))
+    assert restarted.reset
+    assert restarted.of(SUCCESS) is None
+
+
+def test_a_scrape_survives_a_file() -> None:
+    page = scrape(triton(requests=3))
+    assert Scrape.of_json(json.loads(json.dumps(page.as_json()))) == page
+
+
+@pytest.mark.parametrize("rows", [None, [], ["x"], [["a", 1, 2]], [["a", {}, "2"]]])
+def test_rows_of_another_shape_are_left_out(rows: object) -> None:
+    assert Scrape.of_json({"values": rows}).values == {}
+
+
+def test_a_page_that_is_none_says_so() -> None:
+    values, reason = parse("nv_x{ 12\n")
+    assert values == {}
+    assert "cannot be read" in str(reason)
+    assert parse("process_cpu_seconds_total 1\n") == ({}, "no known metric is on the page")
+
+
+def test_fetch_tells_why_there_is_nothing() -> None:
+    with serving([triton(requests=1)]) as url:
+        assert value(fetch(url), SUCCESS, "tensorrt_llm_bls") == 1
+    assert "does not answer" in str(fetch(url).reason)
+    assert fetch(None).reason == "no address of metrics is known"
+    assert "no http address" in str(fetch("file:///etc/hostname").reason)
+    with serving([""], status=403) as url:
+        assert "answers 403" in str(fetch(url).reason)

@@ -1,0 +1,133 @@
+"""One look at a server's Prometheus page, and what grew between two of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from trtspec.loadtest.telemetry.families import PREFIXES, Family
+
+__all__ = ["Growth", "Scrape", "fetch", "growth", "parse", "value"]
+
+Key = tuple[str, tuple[tuple[str, str], ...]]
+_BUCKET = "_bucket"
+
+
+@dataclass(frozen=True)
+class Scrape:
+    """Values by (series, sorted labels) at `t_ns` (perf_counter_ns); `reason` says why there are none."""
+
+    t_ns: int
+    values: Mapping[Key, float] = field(default_factory=dict)
+    reason: str | None = None
+
+    @property
+    def families(self) -> list[str]:
+        """Names of the series that are there."""
+        return sorted({name for name, _ in self.values})
+
+    def as_json(self) -> dict[str, Any]:
+        """For a file; read back by `of_json`."""
+        rows = [[name, dict(labels), number] for (name, labels), number in sorted(self.values.items())]
+        return {"t_ns": self.t_ns, "values": rows, "reason": self.reason}
+
+    @classmethod
+    def of_json(cls, data: Mapping[str, Any]) -> Scrape:
+        """The scrape in `data`; rows of another shape are left out."""
+        rows = {}
+        for row in data.get("values") or []:
+            if (
+                isinstance(row, list)
+                and len(row) == 3
+                and isinstance(row[1], dict)
+                and isinstance(row[2], (int, float))
+            ):
+                rows[str(row[0]), _labels(row[1])] = float(row[2])
+        t_ns = data.get("t_ns")
+        return cls(t_ns if isinstance(t_ns, int) else 0, rows, data.get("reason"))
+
+
+def fetch(url: str | None, *, timeout: float = 2.0) -> Scrape:
+    """What `url` (http://HOST:PORT/metrics) exports now; an empty scrape with the reason when it does not answer."""
+    import http.client
+    import urllib.error
+    import urllib.request
+
+    if url is None:
+        return Scrape(time.perf_counter_ns(), reason="no address of metrics is known")
+    if not url.startswith(("http://", "https://")):
+        return Scrape(time.perf_counter_ns(), reason=f"{url} is no http address")
+    try:
+        with urllib.request.urlopen(url, timeout=timeout) as answer:  # noqa: S310 - the scheme was checked
+            text = answer.read().decode("utf-8", errors="replace")
+    except urllib.error.HTTPError as error:
+        return Scrape(time.perf_counter_ns(), reason=f"{url} answers {error.code}")
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        return Scrape(time.perf_counter_ns(), reason=f"{url} does not answer ({error})")
+    return Scrape(time.perf_counter_ns(), *parse(text))
+
+
+def parse(text: str) -> tuple[dict[Key, float], str | None]:
+    """(values of known servers' series without histogram buckets, None), or ({}, why the page cannot be read)."""
+    from prometheus_client.parser import text_string_to_metric_families
+
+    values: dict[Key, float] = {}
+    written = {line.partition("{")[0].partition(" ")[0] for line in text.splitlines()}
+    try:
+        for family in text_string_to_metric_families(text):
+            for sample in family.samples:
+                # the parser puts _total behind the names of counters that end otherwise
+                name = sample.name if sample.name in written else sample.name.removesuffix("_total")
+                if name.startswith(PREFIXES) and not name.endswith(_BUCKET):
+                    values[name, _labels(sample.labels)] = float(sample.value)
+    except (ValueError, KeyError, IndexError) as error:
+        return {}, f"the page of metrics cannot be read: {error}"
+    return values, None if values else "no known metric is on the page"
+
+
+def _labels(labels: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted((str(name), str(text)) for name, text in labels.items()))
+
+
+def value(scrape: Scrape, family: Family, model: str | None = None) -> float | None:
+    """The sum over the series of `family` (of `model`, where series carry one); None when there is none."""
+    found = [number for labels, number in _series(scrape.values, family.name) if _fits(labels, family, model)]
+    return sum(found) * family.scale if found else None
+
+
+def _series(values: Mapping[Key, float], name: str) -> Iterator[tuple[Mapping[str, str], float]]:
+    for (series, labels), number in values.items():
+        if series == name:
+            yield dict(labels), number
+
+
+def _fits(labels: Mapping[str, str], family: Family, model: str | None) -> bool:
+    if any(labels.get(key) != text for key, text in family.labels.items()):
+        return False
+    return model is None or labels.get("model", model) == model
+
+
+@dataclass(frozen=True)
+class Growth:
+    """What counters grew by between two scrapes; `reset` when one of them fell, as after a restart."""
+
+    values: Mapping[Key, float]
+    reset: bool
+
+    def of(self, family: Family, model: str | None = None) -> float | None:
+        """As `value`, of the growth; None too when counters were reset in between."""
+        return None if self.reset else value(Scrape(0, self.values), family, model)
+
+
+def growth(before: Scrape, after: Scrape) -> Growth:
+    """The growth of every series that is in both; a series that is new began at 0."""
+    grown = {key: number - before.values.get(key, 0.0) for key, number in after.values.items()}
+    return Growth(grown, any(_counts(key[0]) and amount < 0 for key, amount in grown.items()))
+
+
+def _counts(name: str) -> bool:
+    """Whether the series is a counter; gauges may fall."""
+    ends = ("_total", "_count", "_sum", "_success", "_failure", "_duration_us", "nv_energy_consumption")
+    return name.endswith(ends)
