@@ -8,8 +8,9 @@ import pytest
 import torch
 from scipy.stats import chisquare
 
+from trtspec.torch_runtime.noise import uniform
 from trtspec.torch_runtime.request import GenerationRequest, Sampling
-from trtspec.torch_runtime.sampling import choose_tokens, log_probs, uniform
+from trtspec.torch_runtime.sampling import choose_tokens, log_probs
 
 LOGITS = torch.tensor([2.0, 1.0, 0.0, -1.0, 3.0])
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
     from torch import Tensor
 
     from trtspec.errors import RequestFailed
@@ -53,7 +54,9 @@ class Sampling:
 class GenerationRequest:
     """Continue `prompt` by up to `max_new_tokens`, or verify `draft` and add one token.
 
-    With `draft` of k tokens one forward pass decides: the longest accepted prefix plus the model's own next token.
+    With `draft` of k tokens one forward pass decides: the longest accepted prefix plus the model's own next token. With
+    `draft_logits` [at least k, vocab of the draft] a sampled draft is accepted by rejection sampling, else where it
+    equals the model's own choice.
     """
 
     prompt: TokenList
@@ -66,6 +69,7 @@ class GenerationRequest:
     sampling: Sampling = field(default_factory=Sampling)
     return_logits: bool = False
     return_log_probs: bool = False
+    draft_logits: NDArray[Any] | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)

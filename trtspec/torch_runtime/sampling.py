@@ -1,7 +1,8 @@
-"""Choosing tokens from logits, with randomness that depends on (seed, position) alone.
+"""Choosing tokens from logits, with randomness that depends on (seed, position, token) alone.
 
 The draw for a position is the same whether the position was reached token by token or inside a verified block, so a
-sampled answer does not depend on the draft length.
+sampled answer does not depend on the draft length, nor on what else is running. A draft that draws with the same seed
+sees the same noise, which makes it agree with the target as often as two samplers can that do not talk (`noise`).
 """
 
 from __future__ import annotations
@@ -12,24 +13,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from trtspec.torch_runtime.noise import gumbel
 from trtspec.torch_runtime.request import GenerationRequest, Sampling
 
-__all__ = ["choose_tokens", "log_probs", "uniform"]
-
-_MASK = (1 << 64) - 1
-
-
-def uniform(seed: int, position: int) -> float:
-    """A number in [0, 1) that is a fixed function of its arguments (SplitMix64 of both)."""
-    state = _mix((seed & _MASK) ^ _mix(position + 0x9E3779B97F4A7C15))
-    return (state >> 11) / (1 << 53)
-
-
-def _mix(value: int) -> int:
-    value = (value + 0x9E3779B97F4A7C15) & _MASK
-    value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
-    value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & _MASK
-    return value ^ (value >> 31)
+__all__ = ["candidates", "choose_tokens", "edited_rows", "log_probs"]
 
 
 def choose_tokens(logits: Tensor, request: GenerationRequest, context: Sequence[int], generated: int) -> list[int]:
@@ -41,12 +28,18 @@ def choose_tokens(logits: Tensor, request: GenerationRequest, context: Sequence[
     if request.sampling.greedy and not _edited(request):
         chosen: list[int] = logits.argmax(-1).tolist()
         return chosen
+    rows = edited_rows(logits, request, context, generated)
+    first = len(context) - logits.shape[0] + 1
+    return [_choose(row, request.sampling, first + index) for index, row in enumerate(rows)]
+
+
+def edited_rows(logits: Tensor, request: GenerationRequest, context: Sequence[int], generated: int) -> list[Tensor]:
+    """The rows of `logits` with penalties, bad words and min_tokens applied; arguments as of `choose_tokens`."""
+    if not _edited(request):
+        return list(logits)
     first = len(context) - logits.shape[0] + 1
     return [
-        _choose(
-            _edit(row.clone(), request, context[: first + index], generated + index), request.sampling, first + index
-        )
-        for index, row in enumerate(logits)
+        _edit(row.clone(), request, context[: first + index], generated + index) for index, row in enumerate(logits)
     ]
 
 
@@ -86,16 +79,33 @@ def _penalise(row: Tensor, sampling: Sampling, context: Sequence[int]) -> None:
 def _choose(row: Tensor, sampling: Sampling, position: int) -> int:
     if sampling.greedy:
         return int(row.argmax())
-    scaled = row.double() / (sampling.temperature if sampling.temperature is not None else 1.0)
-    values, ids = scaled.sort(descending=True, stable=True)
-    if sampling.top_k > 0:
-        values, ids = values[: sampling.top_k], ids[: sampling.top_k]
+    ids, chances = candidates(row, sampling)
+    return int(ids[int((chances.log() + gumbel(sampling.seed, position, ids)).argmax())])
+
+
+def candidates(row: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor]:
+    """Token ids that `sampling` leaves, and their chances (float64, sum 1): temperature, then top_k, then top_p."""
+    ids = torch.nonzero(row > -torch.inf).squeeze(-1)
+    if len(ids) == 0:  # everything is forbidden
+        best = row.argmax().reshape(1)
+        return best, torch.ones(1, dtype=torch.float64, device=row.device)
+    values = row[ids].double() / (sampling.temperature if sampling.temperature is not None else 1.0)
+    if 0 < sampling.top_k < len(ids):
+        values, order = _best(values, sampling.top_k)
+        ids = ids[order]
     chances = torch.softmax(values, -1)
-    total = chances.cumsum(-1)
     if 0.0 < sampling.top_p < 1.0:
+        ordered, order = chances.sort(descending=True, stable=True)
         # the smallest set whose chance reaches top_p
-        kept = int((total < sampling.top_p).sum()) + 1
-        total = total[:kept]
-    point = uniform(sampling.seed, position) * float(total[-1])
-    index = int(torch.searchsorted(total, point, right=True))
-    return int(ids[min(index, len(total) - 1)])
+        kept = int((ordered.cumsum(-1) < sampling.top_p).sum()) + 1
+        ids, chances = ids[order[:kept]], ordered[:kept] / ordered[:kept].sum()
+    return ids, chances
+
+
+def _best(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """The `count` largest and where they stand; of equals the first ones, as a stable sort keeps them."""
+    bound = values.topk(count).values[-1]
+    above = torch.nonzero(values > bound).squeeze(-1)
+    equal = torch.nonzero(values == bound).squeeze(-1)[: count - len(above)]
+    order = torch.cat((above, equal))
+    return values[order], order

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from trtspec.errors import RequestFailed
 from trtspec.torch_runtime.kv import SequenceKV
+from trtspec.torch_runtime.rejection import verify_by_logits
 from trtspec.torch_runtime.request import FinishReason, GenerationRequest, Listener, Stats, Update
 from trtspec.torch_runtime.sampling import choose_tokens, log_probs
 
@@ -60,8 +61,7 @@ class Running:
         """Take in the logits of the judged rows; the update to send."""
         before = len(self.tokens)
         context = [*self.tokens, *self.request.draft]
-        chosen = choose_tokens(logits, self.request, context, self.generated)
-        self.accepted = accepted_length(self.request.draft, chosen)
+        self.accepted, chosen = self._judge(logits, context)
         new = chosen[: self.accepted + 1][: self.request.max_new_tokens - self.generated]
         finish = self._extend(new)
         self.kv.truncate(min(self.kv.length, before + min(self.accepted, len(self.tokens) - before)))
@@ -70,6 +70,14 @@ class Running:
         kept = logits[: len(added)].clone() if self.request.return_logits else None
         chances = log_probs(logits, added) if self.request.return_log_probs else ()
         return Update(added, self.stats(), finish, logits=kept, log_probs=chances)
+
+    def _judge(self, logits: Tensor, context: list[int]) -> tuple[int, list[int]]:
+        """How much of the draft is accepted, and the tokens from there on that count."""
+        request = self.request
+        if request.draft and request.draft_logits is not None and not request.sampling.greedy:
+            return verify_by_logits(logits, request, context, self.generated)
+        chosen = choose_tokens(logits, request, context, self.generated)
+        return accepted_length(request.draft, chosen), chosen
 
     def _extend(self, new: list[int]) -> FinishReason | None:
         for token in new:

@@ -19,7 +19,7 @@ HONOURED = (
     "input_ids", "input_lengths", "request_output_len", "draft_input_ids", "end_id", "pad_id", "stop_words_list",
     "bad_words_list", "streaming", "exclude_input_in_output", "temperature", "runtime_top_k", "runtime_top_p",
     "repetition_penalty", "presence_penalty", "frequency_penalty", "min_tokens", "seed", "return_generation_logits",
-    "return_log_probs", "return_perf_metrics", "beam_width", "num_return_sequences",
+    "return_log_probs", "return_perf_metrics", "beam_width", "num_return_sequences", "draft_logits",
 )  # fmt: skip
 
 
@@ -51,6 +51,7 @@ def parse_request(tensors: Mapping[str, Array]) -> LeafRequest:
         sampling=reader.sampling(),
         return_logits=reader.flag("return_generation_logits"),
         return_log_probs=reader.flag("return_log_probs"),
+        draft_logits=reader.draft_logits(),
     )
     return LeafRequest(
         generation, reader.flag("streaming"), reader.flag("exclude_input_in_output"), reader.flag("return_perf_metrics")
@@ -97,6 +98,18 @@ class _Reader:
     def flag(self, name: str) -> bool:
         value = self._tensors.get(name)
         return value is not None and value.size > 0 and bool(value.reshape(-1)[0])
+
+    def draft_logits(self) -> Array | None:
+        """[n, vocab] of the draft, a row for each drafted token or more."""
+        value, drafted = self._tensors.get("draft_logits"), len(self.ids("draft_input_ids"))
+        if value is None or value.size == 0:
+            return None
+        if value.ndim != 3 or value.shape[1] < drafted:
+            raise RequestRefused(f"draft_logits has shape {list(value.shape)}; [1, {drafted}, vocab] is expected")
+        rows: Array = value[0, :drafted]
+        if not (rows.max(-1) < np.inf).all() or not np.isfinite(rows).any(-1).all():
+            raise RequestRefused("draft_logits has a row that is no distribution (NaN, infinite or nothing possible)")
+        return rows
 
     def end_id(self) -> int | None:
         end = self.integer("end_id", -1)
