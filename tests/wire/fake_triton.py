@@ -33,6 +33,7 @@ class Received:
 
     model: str
     inputs: dict[str, Any]
+    shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
     @property
     def prompt(self) -> str:
@@ -89,6 +90,7 @@ class FakeTriton:
     received: list[Received] = field(default_factory=list)
     cancelled: list[str] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
+    declared: tuple[str, ...] = ("text_input",)
     url: str = ""
 
     def __enter__(self) -> Self:
@@ -126,8 +128,10 @@ class _Servicer(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ignore[
 
     def ModelMetadata(self, request: Any, context: Any) -> Any:  # noqa: ARG002, N802
         answer = pb.ModelMetadataResponse(name=request.name)
-        answer.inputs.add(name="text_input", datatype="BYTES", shape=[-1, 1])
-        answer.outputs.add(name="text_output", datatype="BYTES", shape=[-1, 1])
+        for name in self._owner.declared:
+            answer.inputs.add(name=name, datatype="BYTES", shape=[-1, 1])
+        for name in ("text_output", "num_spec_steps"):
+            answer.outputs.add(name=name, datatype="BYTES", shape=[-1, 1])
         return answer
 
     def ModelStatistics(self, request: Any, context: Any) -> Any:  # noqa: ARG002, N802
@@ -178,13 +182,13 @@ _FORMATS = {"BOOL": "?", "INT32": "i", "UINT64": "Q", "FP32": "f"}
 def _received(message: Any) -> Received:
     inputs: dict[str, Any] = {}
     for tensor, raw in zip(message.inputs, message.raw_input_contents, strict=True):
-        assert tensor.shape[0] == 1
+        assert tensor.shape[0] == 1 or len(tensor.shape) == 1
         if tensor.datatype == "BYTES":
             inputs[tensor.name] = unpack_strings(raw)
         else:
-            inputs[tensor.name] = list(struct.unpack(f"<{tensor.shape[1]}{_FORMATS[tensor.datatype]}", raw))
+            inputs[tensor.name] = list(struct.unpack(f"<{tensor.shape[-1]}{_FORMATS[tensor.datatype]}", raw))
     assert message.parameters["triton_enable_empty_final_response"].bool_param
-    return Received(message.model_name, inputs)
+    return Received(message.model_name, inputs, {tensor.name: tuple(tensor.shape) for tensor in message.inputs})
 
 
 def _message(reply: Reply) -> Any:

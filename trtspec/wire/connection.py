@@ -93,6 +93,8 @@ def _metadata() -> tuple[tuple[str, str], ...]:
 class Connection:
     """A channel to `url` (see above), made on entering and closed on leaving `async with`."""
 
+    protocol = "grpc"
+
     def __init__(self, url: str) -> None:
         self.url = url
         self._channel: Any = None

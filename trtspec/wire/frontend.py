@@ -1,24 +1,20 @@
-"""The frontend model's requests and responses as KServe v2 messages."""
+"""The frontend model's requests and responses, over either protocol."""
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
-from trtspec.errors import RequestFailed
 from trtspec.spec.names import FRONTEND_MODEL
+from trtspec.wire.inputs import EMPTY_FINAL, FINAL, Input, infer_message
 from trtspec.wire.messages import Chunk, Counters, FrontendRequest, TokenDetails
-from trtspec.wire.tensors import Outputs, add_input
+from trtspec.wire.outputs import NamedOutputs, server_stamps
+from trtspec.wire.refusals import stream_error
+from trtspec.wire.tensors import Outputs
 
-__all__ = ["ChunkReader", "infer_request", "stream_error"]
-
-# An empty last response that only says "this was all": without it a stream cut off cleanly looks complete.
-EMPTY_FINAL = "triton_enable_empty_final_response"
-FINAL = "triton_final_response"
+__all__ = ["EMPTY_FINAL", "ChunkReader", "frontend_inputs", "infer_request", "sampling_inputs", "stream_error"]
 
 # field of FrontendRequest → (tensor, datatype)
-_OPTIONAL = {
-    "num_draft_tokens": ("num_draft_tokens", "INT32"),
+_SAMPLING = {
     "temperature": ("temperature", "FP32"),
     "top_k": ("top_k", "INT32"),
     "top_p": ("top_p", "FP32"),
@@ -28,46 +24,55 @@ _OPTIONAL = {
     "presence_penalty": ("presence_penalty", "FP32"),
     "frequency_penalty": ("frequency_penalty", "FP32"),
 }
-_FLAGS = ("return_num_input_tokens", "return_num_output_tokens", "return_perf_metrics")
-_ON_REQUEST = {"token_details": "return_token_details", "log_probs": "return_log_probs"}
-_COUNTERS = {
-    "num_input_tokens": "num_input_tokens",
-    "num_output_tokens": "num_output_tokens",
-    "num_spec_steps": "num_spec_steps",
-    "num_draft_tokens": "total_draft_tokens",
-    "num_accepted_tokens": "total_accepted_draft_tokens",
-}
+_DETAILS, _LOG_PROBS, *_FLAGS = (
+    Input(name, "BOOL", (True,))
+    for name in (
+        *("return_token_details", "return_log_probs"),
+        *("return_num_input_tokens", "return_num_output_tokens", "return_perf_metrics"),
+    )
+)
+_COUNTS = (
+    "num_input_tokens",
+    "num_output_tokens",
+    "num_spec_steps",
+    "total_draft_tokens",
+    "total_accepted_draft_tokens",
+)
+_UNCOUNTED: list[Any] = [None] * len(_COUNTS)
+
+
+def frontend_inputs(request: FrontendRequest) -> list[Input]:
+    """What the frontend is sent: only what was given, and the counts and details that are wanted back."""
+    prompt = Input("text_input", "BYTES", [request.prompt])
+    chat = None if request.messages is None else Input("messages", "BYTES", [request.messages])
+    inputs = [chat or prompt, Input("max_tokens", "INT32", [request.max_tokens])]
+    inputs.append(Input("stream", "BOOL", [request.stream]))
+    if request.num_draft_tokens is not None:
+        inputs.append(Input("num_draft_tokens", "INT32", [request.num_draft_tokens]))
+    inputs += sampling_inputs(request)
+    inputs += _FLAGS
+    if request.token_details:
+        inputs.append(_DETAILS)
+    if request.log_probs:
+        inputs.append(_LOG_PROBS)
+    return inputs
+
+
+def sampling_inputs(request: FrontendRequest) -> list[Input]:
+    """Sampling fields and stop words that were given."""
+    inputs = []
+    for field, (name, datatype) in _SAMPLING.items():
+        value = getattr(request, field)
+        if value is not None:
+            inputs.append(Input(name, datatype, (value,)))
+    if request.stop_words:
+        inputs.append(Input("stop_words", "BYTES", request.stop_words, many=True))
+    return inputs
 
 
 def infer_request(request: FrontendRequest) -> Any:
     """The `ModelInferRequest` of a frontend request; ends with an empty final response."""
-    from tritonclient.grpc import service_pb2
-
-    message = service_pb2.ModelInferRequest(model_name=FRONTEND_MODEL, id=request.request_id)
-    message.parameters[EMPTY_FINAL].bool_param = True
-    if request.messages is None:
-        add_input(message, "text_input", "BYTES", [request.prompt])
-    else:
-        add_input(message, "messages", "BYTES", [request.messages])
-    add_input(message, "max_tokens", "INT32", [request.max_tokens])
-    add_input(message, "stream", "BOOL", [request.stream])
-    for field, (tensor, datatype) in _OPTIONAL.items():
-        value = getattr(request, field)
-        if value is not None:
-            add_input(message, tensor, datatype, [value])
-    if request.stop_words:
-        add_input(message, "stop_words", "BYTES", request.stop_words)
-    for flag in (*_FLAGS, *(flag for field, flag in _ON_REQUEST.items() if getattr(request, field))):
-        add_input(message, flag, "BOOL", [True])
-    return message
-
-
-def stream_error(text: str) -> RequestFailed:
-    """RequestFailed for the error text of a response; its code is the word before the first colon, if it is one."""
-    match = re.match(r"(?:.*?message: )?([a-z][a-z0-9_]*): (.+)", text, re.DOTALL)
-    if match:
-        return RequestFailed(" ".join(match[2].split()), code=match[1])
-    return RequestFailed(" ".join(text.split()), code="server_error")
+    return infer_message(FRONTEND_MODEL, request.request_id, frontend_inputs(request))
 
 
 class ChunkReader:
@@ -81,7 +86,11 @@ class ChunkReader:
         if message.error_message:
             raise stream_error(message.error_message)
         response = message.infer_response
-        outputs = Outputs(response)
+        final = response.parameters[FINAL].bool_param if FINAL in response.parameters else False
+        return self.chunk(t_ns, Outputs(response), final=final)
+
+    def chunk(self, t_ns: int, outputs: NamedOutputs, *, final: bool) -> Chunk:
+        """The chunk of one response."""
         counters = _counters(outputs)
         return Chunk(
             t_ns=t_ns,
@@ -89,9 +98,10 @@ class ChunkReader:
             tokens=self._new_tokens(counters),
             counters=counters,
             details=_details(outputs),
-            final=response.parameters[FINAL].bool_param if FINAL in response.parameters else False,
+            final=final,
             finish_reason=outputs.text("finish_reason"),
             log_probs=outputs.numbers("output_log_probs"),
+            perf=server_stamps(outputs),
         )
 
     def _new_tokens(self, counters: Counters | None) -> int | None:
@@ -102,15 +112,15 @@ class ChunkReader:
         return new
 
 
-def _counters(outputs: Outputs) -> Counters | None:
-    values = {field: outputs.number(tensor) for field, tensor in _COUNTERS.items()}
+def _counters(outputs: NamedOutputs) -> Counters | None:
+    asked, made, steps, drafted, accepted = values = [outputs.number(name) for name in _COUNTS]
     histogram = outputs.numbers("acceptance_histogram")
-    if histogram is None and all(value is None for value in values.values()):
+    if histogram is None and values == _UNCOUNTED:
         return None
-    return Counters(**values, acceptance_histogram=histogram)
+    return Counters(asked, made, steps, drafted, accepted, histogram)
 
 
-def _details(outputs: Outputs) -> TokenDetails | None:
+def _details(outputs: NamedOutputs) -> TokenDetails | None:
     ids = outputs.numbers("token_ids")
     if ids is None:
         return None

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
-__all__ = ["Chunk", "Counters", "FrontendRequest", "TokenDetails"]
+__all__ = ["Chunk", "Counters", "FrontendRequest", "ServerStamps", "TokenDetails"]
 
 
 @dataclass(frozen=True)
 class FrontendRequest:
-    """One request to `tensorrt_llm_bls`; fields that are None are not sent, so the server's default holds.
+    """One request to a model; fields that are None are not sent, so the server's default holds.
 
-    messages: a chat as JSON, instead of `prompt`.
+    messages: a chat as JSON, instead of `prompt`. include_usage: ask for token counts where a client must ask.
     """
 
     prompt: str
@@ -31,6 +32,7 @@ class FrontendRequest:
     presence_penalty: float | None = None
     frequency_penalty: float | None = None
     log_probs: bool = False
+    include_usage: bool = True
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,19 @@ class Counters:
 
 
 @dataclass(frozen=True)
+class ServerStamps:
+    """The server's own times of one request, in ns of its clock; None for what it does not stamp.
+
+    Named as TensorRT-LLM gives them with `return_perf_metrics`.
+    """
+
+    arrival_ns: int | None = None
+    first_scheduled_ns: int | None = None
+    first_token_ns: int | None = None
+    last_token_ns: int | None = None
+
+
+@dataclass(frozen=True)
 class TokenDetails:
     """The new tokens of one chunk: ids, texts, and for each whether it was drafted (and accepted)."""
 
@@ -55,13 +70,13 @@ class TokenDetails:
     prompt_ids: tuple[int, ...] | None = None
 
 
-@dataclass(frozen=True)
-class Chunk:
-    """One response of a stream.
+class Chunk(NamedTuple):
+    """One response of a stream; a tuple, because a load test makes thousands of them a second.
 
-    `t_ns` is `time.perf_counter_ns()` when the message arrived, before it was parsed. `tokens` are the new tokens
-    since the chunk before, from the server's running count; None when the server does not count. `log_probs` of those
-    tokens (natural logarithms, NaN where unknown) only when they were asked for.
+    `t_ns` is `time.perf_counter_ns()` when the last byte of the message arrived, before it was parsed. `tokens` are
+    the new tokens since the chunk before, from the server's running count; None when the server does not count.
+    `log_probs` of those tokens (natural logarithms, NaN where unknown) only when they were asked for. `perf` comes with
+    the chunk that carries it, usually the last.
     """
 
     t_ns: int
@@ -72,3 +87,4 @@ class Chunk:
     final: bool = False
     finish_reason: str = ""
     log_probs: tuple[float, ...] | None = None
+    perf: ServerStamps | None = None

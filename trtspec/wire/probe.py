@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from trtspec.errors import RequestFailed, ServerUnreachable
@@ -16,6 +17,7 @@ __all__ = [
     "model_counts",
     "model_ready",
     "model_tensors",
+    "poll",
     "wait_ready",
 ]
 
@@ -44,19 +46,27 @@ async def wait_ready(connection: Connection, *, timeout: float, model: str = FRO
     from tritonclient.grpc import service_pb2
 
     request = service_pb2.ModelReadyRequest(name=model)
+
+    async def ready(left: float) -> bool:
+        return bool((await connection.unary("ModelReady", request, timeout=left)).ready)
+
+    await poll(ready, timeout=timeout, model=model, where=connection.url)
+
+
+async def poll(ready: Callable[[float], Awaitable[bool]], *, timeout: float, model: str, where: str) -> None:
+    """Ask `ready(seconds it may take)` until it is true; ServerUnreachable when it is not within `timeout` seconds."""
     deadline = time.monotonic() + timeout
-    reason = f"model {model} is not ready"
+    reason = f"{model} is not ready"
     while True:
         left = deadline - time.monotonic()
         try:
-            answer = await connection.unary("ModelReady", request, timeout=max(0.05, min(left, 5.0)))
-            if answer.ready:
+            if await ready(max(0.05, min(left, 5.0))):
                 return
         except RequestFailed as error:
             reason = error.message
         if time.monotonic() + _POLL >= deadline:
             message = f"no server with {model} ready within {timeout:g} s ({reason})"
-            raise ServerUnreachable(message, where=connection.url, fix="trtspec serve SPEC --arm ARM")
+            raise ServerUnreachable(message, where=where, fix="trtspec serve SPEC --arm ARM")
         await asyncio.sleep(_POLL)
 
 

@@ -60,7 +60,7 @@ class Outputs:
             for tensor, raw in zip(response.outputs, response.raw_output_contents, strict=False)
         }
 
-    def __contains__(self, name: str) -> bool:
+    def __contains__(self, name: object) -> bool:
         return name in self._tensors
 
     def numbers(self, name: str) -> tuple[Any, ...] | None:

@@ -1,0 +1,34 @@
+"""What makes an answer whole. A stream under status 200 that stops short must never look like a fast success."""
+
+from __future__ import annotations
+
+from trtspec.errors import RequestFailed
+from trtspec.wire.messages import Chunk
+
+__all__ = ["Wholeness"]
+
+
+class Wholeness:
+    """Takes in the chunks of one stream; `check` says whether they are a whole answer."""
+
+    def __init__(self, *, reason_needed: bool = False) -> None:
+        self._reason_needed = reason_needed
+        self._anything = self._reason = self._final = False
+
+    def add(self, chunk: Chunk) -> None:
+        """Note a chunk."""
+        if chunk.text or chunk.tokens:
+            self._anything = True
+        if chunk.finish_reason:
+            self._reason = True
+        if chunk.final:
+            self._final = True
+
+    def check(self) -> None:
+        """RequestFailed "ended_early" without the closing response, or "empty" when nothing was generated."""
+        if not self._final:
+            raise RequestFailed("stream ended early", code="ended_early")
+        if self._reason_needed and not self._reason:
+            raise RequestFailed("stream ended early: no finish_reason", code="ended_early")
+        if not self._anything:
+            raise RequestFailed("the answer is empty", code="empty")
