@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -11,14 +12,20 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from rich.console import Console
 
 from tests.builders import toy_spec
+from tests.loadtest.servers import chat_server
 from tests.wire.fake_triton import ErrorMessage, FakeTriton, echo_script
-from trtspec.cli.load_view import status_text
+from trtspec.cli.load_view import LoadView, status_table, status_text
 from trtspec.cli.main import cli
+from trtspec.cli.output import Sink
 from trtspec.loadtest import Status
+from trtspec.loadtest.status import ArmStatus
 
 SMALL = ("--concurrency", "1", "--requests", "6", "--warmup", "1", "--max-tokens", "9")
+
+Arguments = tuple[str | Path, ...]
 
 
 @pytest.fixture(scope="module")
@@ -105,9 +112,16 @@ def test_ctrl_c_keeps_what_was_measured_and_is_130(spec: Path, tmp_path: Path) -
 
         threading.Thread(target=interrupt).start()
         arms = ("--arm-url", f"baseline={baseline.url}", "--arm-url", f"speculative={speculative.url}")
-        result = loadtest(spec, *arms, "--concurrency", "1", "--requests", "60", "--out", tmp_path / "run")
-    assert result.exit_code == 130
-    assert "interrupted" in result.stderr
+        result = loadtest(
+            spec, *arms, "--concurrency", "1", "--requests", "30", "--max-tokens", "12", "--out", tmp_path / "run"
+        )
+        assert result.exit_code == 130
+        assert "interrupted" in result.stderr
+        command = f"trtspec loadtest {spec} --resume {tmp_path / 'run'}"
+        assert command in " ".join(result.stderr.split())
+        again = loadtest(spec, "--resume", tmp_path / "run", "--output", "json")
+    assert again.exit_code == 0, again.output
+    assert json.loads(again.stdout)["arms"]["baseline"]["requests"]["ok"] == 30
     assert (tmp_path / "run" / "report.html").is_file()
 
 
@@ -123,13 +137,28 @@ def test_without_repositories_nothing_is_started(spec: Path) -> None:
     result = loadtest(spec)
     assert result.exit_code == 2
     assert "trtspec repo" in result.stderr
-    assert not (spec.parent / "runs").exists()
+    assert not list((spec.parent / "runs").glob("*/*/provenance.json"))
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (("--arm-url", "speculative=host"), "is not ARM=HOST:PORT"),
+        (("--a", "http://a:1"), "two servers are compared"),
+        (("--b", "http://a:1"), "two servers are compared"),
+        (("--a", "nonsense", "--b", "http://a:1"), "neither http"),
+        (("--a", "http://a:1", "--b", "b:1"), "same protocol"),
+        (("--a", "a:1", "--b", "b:1", "--arm-url", "baseline=c:1"), "the same arms"),
+        (("--rate", "fast"), "requests per second"),
+        (("--rate", "0"), "requests per second"),
+        (("--until", "narrow"), "is no share"),
+        (("--duration", "5 fortnights"), "is no time"),
+        (("--slo", "speed=3"), "is no service level"),
+        (("--slo", "ttft=0"), "is no service level"),
+        (("--profile", "fast"), "neither a step nor a ramp"),
+        (("--trace", "nowhere.jsonl"), "no such file"),
+        (("--resume", "nowhere"), "no run to go on with"),
+        (("--until", "5%", "--requests", "9"), "--until"),
         (("--arm-url", "treatment=host:1"), "is not ARM=HOST:PORT"),
         (("--arm-url", "speculative=host:1"), "no address for the baseline arm"),
         (("--concurrency", "1,x"), "separated by commas"),
@@ -146,13 +175,121 @@ def test_mistakes_on_the_command_line_are_exit_2(spec: Path, arguments: tuple[st
     assert words in result.stderr
 
 
-def test_the_live_line_tells_all() -> None:
-    status = Status("speculative", 4, done=12, total=240, errors=2, tokens_per_second=41.7, acceptance_rate=0.614,
-                    seconds_left=93)  # fmt: skip
-    text = status_text(status)
-    for part in ("speculative ×4", "42 tokens/s", "acceptance so far 61%", "2 failed", "1 min 33 s left"):
+STATUS = Status(
+    "speculative", "concurrency 4", done=12, total=240, errors=2, seconds_left=93,
+    arms={
+        "speculative": ArmStatus(6, 2, 41.7, 1.25, 0.08, 0.614),
+        "baseline": ArmStatus(6, 0, 20.2, 2.5, 0.07),
+    },
+)  # fmt: skip
+BARE = Status("baseline", "steps", done=1, total=None, errors=0, arms={}, seconds_left=None)
+
+
+def test_a_line_in_a_log_tells_all() -> None:
+    text = status_text(STATUS)
+    for part in ("12/240", "concurrency 4", "baseline 20 tokens/s", "speculative 42 tokens/s",
+                 "acceptance so far 61%", "2 failed", "1 min 33 s left"):  # fmt: skip
         assert part in text
-    bare = Status(
-        "baseline", 1, done=1, total=2, errors=0, tokens_per_second=None, acceptance_rate=None, seconds_left=None
-    )
-    assert status_text(bare) == "baseline ×1"
+    assert status_text(BARE) == "1  steps"
+
+
+def drawn(status: Status) -> str:
+    console = Console(width=100, file=io.StringIO(), force_terminal=False)
+    console.print(status_table(status))
+    text: str = console.file.getvalue()  # type: ignore[attr-defined]
+    return text
+
+
+def test_the_live_view_has_both_arms_side_by_side() -> None:
+    lines = drawn(STATUS).splitlines()
+    assert "baseline" in lines[0]
+    assert "▶ speculative" in lines[0]
+    rows = {line[:17].strip(): line[17:].split("  ") for line in lines[1:]}
+    assert [cell.strip() for cell in rows["tokens/s"] if cell.strip()] == ["20", "42"]
+    assert [cell.strip() for cell in rows["first token"] if cell.strip()] == ["70 ms", "80 ms"]
+    assert [cell.strip() for cell in rows["request"] if cell.strip()] == ["2.50 s", "1.25 s"]
+    assert [cell.strip() for cell in rows["acceptance so far"] if cell.strip()] == ["–", "61%"]
+    assert "12/240" in lines[-1]
+    assert "1 min 33 s left" in lines[-1]
+    assert "–" in drawn(BARE)
+
+
+def test_the_live_view_runs_on_a_terminal_and_goes_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    err = Console(file=io.StringIO(), force_terminal=True, width=100)
+    with LoadView(Sink(err=err)) as view:
+        view.show(STATUS)
+        view.show(STATUS)
+    assert "12/240" in err.file.getvalue()  # type: ignore[attr-defined]
+
+
+def test_progress_as_lines_of_json(urls: tuple[str, ...], spec: Path, tmp_path: Path) -> None:
+    arguments: Arguments = (spec, *urls, *SMALL, "--out", tmp_path / "run", "--no-report", "--progress", "json")
+    result = loadtest(*arguments, "--output", "quiet")
+    lines = [json.loads(line) for line in result.stderr.splitlines()]
+    assert lines
+    last = lines[-1]
+    assert (last["event"], last["done"], last["total"], last["errors"]) == ("progress", 12, 12, 0)
+    assert last["arms"]["speculative"]["done"] == 6
+    assert last["load"] == "concurrency 1"
+
+
+def test_no_progress_at_all(urls: tuple[str, ...], spec: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trtspec.cli.load_view._SECONDS", 0.0)
+    arguments: Arguments = (spec, *urls, *SMALL, "--no-report")
+    assert "tokens/s" in loadtest(*arguments, "--out", tmp_path / "a", "--progress", "plain").stderr
+    assert "tokens/s" not in loadtest(*arguments, "--out", tmp_path / "b", "--progress", "none").stderr
+
+
+def test_two_servers_without_a_spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with chat_server() as one, chat_server() as other:
+        result = loadtest(
+            "--a", f"{one.url}/v1", "--b", f"{other.url}/v1", "--a-name", "old", "--a-model", "m", *SMALL,
+            "--output", "json", "--no-report",
+        )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["arms"]["baseline"]["requests"]["ok"] == 6
+    (run,) = (tmp_path / "runs" / "ab").iterdir()
+    provenance = json.loads((run / "provenance.json").read_text())
+    assert provenance["labels"] == {"baseline": "old", "speculative": f"{other.url}/v1"}
+    assert provenance["options"]["models"] == {"baseline": "m", "speculative": "m"}
+
+
+def test_a_server_against_itself(tmp_path: Path) -> None:
+    with chat_server() as one:
+        result = loadtest("--a", f"{one.url}/v1", "--aa", *SMALL, "--out", tmp_path / "run", "--no-report")
+    assert result.exit_code == 0, result.output
+    assert json.loads((tmp_path / "run" / "provenance.json").read_text())["options"]["aa"] is True
+
+
+def test_gates_are_exit_7_after_the_result(spec: Path, urls: tuple[str, ...], tmp_path: Path) -> None:
+    small: Arguments = (spec, *urls, *SMALL, "--no-report", "--output", "json")
+    gate = "arms.baseline.requests.ok"
+    missed = loadtest(*small, "--out", tmp_path / "a", "--fail-if", f"{gate} < 7")
+    assert missed.exit_code == 7
+    assert json.loads(missed.stdout)["schema"] == 1
+    assert f"{gate} < 7" in missed.stderr
+    assert loadtest(*small, "--out", tmp_path / "b", "--fail-if", f"{gate} < 6").exit_code == 0
+    wrong = loadtest(*small, "--out", tmp_path / "c", "--fail-if", "nonsense")
+    assert wrong.exit_code == 2
+    assert not (tmp_path / "c").exists()
+
+
+def test_open_loops_and_limits_from_the_command_line(spec: Path, urls: tuple[str, ...], tmp_path: Path) -> None:
+    result = loadtest(
+        spec, *urls, "--rate", "40", "--arrivals", "gamma", "--burstiness", "0.5", "--duration", "1s", "--slo",
+        "ttft=500ms,e2e=2", "--reading-speed", "9", "--disconnect", "10%", "--max-in-flight", "64", "--max-tokens", "4",
+        "--workers", "1", "--unique-prefixes", "--out", tmp_path / "run", "--no-report",
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    written = json.loads((tmp_path / "run" / "provenance.json").read_text())["options"]
+    expected: dict[str, Any] = {
+        "rate": [40.0], "arrivals": "gamma", "burstiness": 0.5, "duration": 1.0, "slo": {"ttft": 0.5, "e2e": 2.0},
+        "reading_speed": 9.0, "disconnect": 0.1, "max_in_flight": 64, "workers": 1, "unique_prefixes": True,
+        "concurrency": [],
+    }  # fmt: skip
+    assert {key: written[key] for key in expected} == expected
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert list(summary["arms"]["baseline"]["by_load"]) == ["gamma 40/s"]
+    assert summary["arms"]["baseline"]["goodput"]["count"] > 0

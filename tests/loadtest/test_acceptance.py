@@ -1,19 +1,28 @@
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.loadtest.fakes import counters, record
 from trtspec.loadtest.acceptance import acceptance, derived_length, per_position
+from trtspec.loadtest.records import Record
 from trtspec.loadtest.summary import summarise
+from trtspec.loadtest.table import table_of
 from trtspec.wire.messages import Counters
+
+
+def acceptance_of(*records: Record) -> dict[str, Any]:
+    return acceptance(table_of(records), np.arange(len(records)))
 
 
 def test_pooled_over_tokens_not_averaged_over_requests() -> None:
     one = record(arm="speculative", category="code", server=counters([0, 0, 0, 0, 10], 40))
     other = record(arm="speculative", category="chat", server=counters([1], 4))
-    found = acceptance([one, other])
+    found = acceptance_of(one, other)
     assert found["acceptance_rate"] == pytest.approx(40 / 44)
     assert found["mean_acceptance_length"] == pytest.approx(1 + 40 / 11)
     assert found["acceptance_histogram"] == [1, 0, 0, 0, 10]
@@ -30,7 +39,7 @@ def test_per_position() -> None:
 
 def test_no_counters_is_not_available_and_not_zero() -> None:
     """Counts come from the server, or are derived, or are absent."""
-    found = acceptance([record(arm="speculative")])
+    found = acceptance_of(record(arm="speculative"))
     assert found["acceptance_rate"] is None
     assert found["mean_acceptance_length"] is None
     assert found["source"] == "none"
@@ -49,7 +58,7 @@ def test_derived_from_the_targets_request_count() -> None:
 
 
 def test_counters_without_a_drafted_token_have_no_rate() -> None:
-    found = acceptance([record(arm="speculative", server=Counters(3, 5, 0, 0, 0, (0,)))])
+    found = acceptance_of(record(arm="speculative", server=Counters(3, 5, 0, 0, 0, (0,))))
     assert (found["acceptance_rate"], found["mean_acceptance_length"], found["source"]) == (None, None, "server")
     assert found["reason"] == "no token was drafted"
 
@@ -62,7 +71,7 @@ def test_only_the_speculative_arm_counts() -> None:
 
 @given(st.lists(st.integers(0, 20), min_size=1, max_size=9))
 def test_laws_of_the_histogram(histogram: list[int]) -> None:
-    found = acceptance([record(arm="speculative", server=counters(histogram, sum(histogram) * len(histogram)))])
+    found = acceptance_of(record(arm="speculative", server=counters(histogram, sum(histogram) * len(histogram))))
     rounds = sum(histogram)
     if rounds:
         assert found["mean_acceptance_length"] == pytest.approx(1 + sum(found["per_position"]))

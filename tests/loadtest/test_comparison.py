@@ -3,22 +3,30 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
 from tests.loadtest.fakes import MS, counters, make_pairs_of_records, record
-from trtspec.loadtest.bootstrap import Cost, Interval, speedup
 from trtspec.loadtest.equality import equality
-from trtspec.loadtest.pairing import make_pairs
+from trtspec.loadtest.intervals import Interval
+from trtspec.loadtest.levels import parse_level
+from trtspec.loadtest.pairing import Pairs, pair_rows
 from trtspec.loadtest.records import ChunkRecord, Record
-from trtspec.loadtest.selection import group_records
 from trtspec.loadtest.summary import summarise
-from trtspec.loadtest.verdict import Level, break_even, level_code, overall_code, verdict_sentence
+from trtspec.loadtest.table import table_of
+from trtspec.loadtest.verdict import Level, level_code, overall_code, verdict_sentence
 
 
 def interval(estimate: float, low: float, high: float) -> Interval:
     return Interval(estimate, low, high, 60)
+
+
+def level(load: int | str, speedup: Interval, **why: str) -> Level:
+    return Level(parse_level(load if isinstance(load, str) else f"concurrency {load}"), speedup, **why)
+
+
+def pairs_of(*records: Record) -> Pairs:
+    return pair_rows(table_of(records))
 
 
 def test_twice_as_fast_is_found_with_a_narrow_interval() -> None:
@@ -40,62 +48,6 @@ def test_the_same_records_give_the_same_summary_in_any_order() -> None:
     assert summarise(records) == summarise(shuffled)
 
 
-def test_pairing_removes_what_prompts_differ_in() -> None:
-    """Prompts that differ tenfold in length say nothing about a speed-up of 1.1."""
-    costs = []
-    rng = random.Random(0)
-    for _ in range(60):
-        size = rng.uniform(10, 100)
-        costs.append(Cost(size * 1.1 * rng.uniform(0.98, 1.02), 1, size * rng.uniform(0.98, 1.02), 1))
-    found = speedup(costs)
-    assert found.low is not None
-    assert found.high is not None
-    assert 1.05 < found.low < 1.1 < found.high < 1.15
-
-
-def test_interval_covers_the_truth_about_as_often_as_it_says() -> None:
-    rng = random.Random(7)
-    hits = 0
-    for seed in range(60):
-        costs = [Cost(rng.lognormvariate(0.2, 0.3), 1, rng.lognormvariate(0.0, 0.3), 1) for _ in range(40)]
-        found = speedup(costs, seed=seed)
-        assert found.low is not None
-        assert found.high is not None
-        hits += found.low <= 2.718281828**0.2 <= found.high
-    assert hits >= 50
-
-
-def test_interval_agrees_with_scipys() -> None:
-    """The same BCa as scipy's, up to resampling noise."""
-    import numpy as np
-    from scipy.stats import bootstrap
-
-    rng = np.random.default_rng(5)
-    baseline, speculative = rng.lognormal(0.3, 0.5, 50), rng.lognormal(0.0, 0.5, 50)
-
-    def ratio(b: Any, s: Any, axis: int = -1) -> Any:
-        return np.sum(b, axis=axis) / np.sum(s, axis=axis)
-
-    found: Any = bootstrap((baseline, speculative), ratio, paired=True, method="BCa", rng=1)
-    theirs = found.confidence_interval
-    ours = speedup([Cost(float(b), 1, float(s), 1) for b, s in zip(baseline, speculative, strict=True)])
-    assert ours.low == pytest.approx(float(theirs.low), rel=0.02)
-    assert ours.high == pytest.approx(float(theirs.high), rel=0.02)
-
-
-def test_few_pairs_have_an_estimate_and_no_interval() -> None:
-    found = speedup([Cost(2, 1, 1, 1)] * 3)
-    assert (found.estimate, found.low) == (2.0, None)
-    assert found.reason == "an interval needs 5 pairs at each concurrency"
-    assert speedup([]).reason == "no pair has this in both arms"
-
-
-def test_equal_pairs_have_an_interval_of_no_width() -> None:
-    found = speedup([Cost(3, 1, 2, 1)] * 10)
-    assert found.low == pytest.approx(1.5)
-    assert found.high == pytest.approx(1.5)
-
-
 @pytest.mark.parametrize(
     ("low", "high", "code"),
     [
@@ -111,42 +63,21 @@ def test_codes(low: float | None, high: float | None, code: str) -> None:
     assert level_code(Interval(1.0, low, high, 10)) == code
 
 
-def test_verdict_with_a_break_even() -> None:
-    levels = [Level(1, interval(1.23, 1.15, 1.31)), Level(4, interval(0.91, 0.86, 0.97))]
+def test_verdict_of_two_levels() -> None:
+    levels = [level(1, interval(1.23, 1.15, 1.31)), level(4, interval(0.91, 0.86, 0.97))]
     sentence = verdict_sentence(levels)
     assert sentence == (
         "Speculation is 1.23 times faster at concurrency 1 (95 % interval 1.15–1.31) and slower (0.91 times the "
         "baseline's speed, 95 % interval 0.86–0.97) at concurrency 4; leave it on below concurrency 4."
     )
     assert overall_code(levels) == "MIXED"
-    at, reason = break_even(levels)
-    assert reason is None
-    assert at is not None
-    assert 2 < at < 4
-
-
-@pytest.mark.parametrize(
-    ("speedups", "words"),
-    [
-        ([1.2], "needs at least two"),
-        ([1.3, 1.1], "not slower at any"),
-        ([0.9, 0.8], "not faster at any"),
-        ([0.9, 1.1], "does not fall steadily"),
-    ],
-)
-def test_no_break_even_has_a_reason(speedups: list[float], words: str) -> None:
-    levels = [Level(2**i, interval(s, s - 0.01, s + 0.01)) for i, s in enumerate(speedups)]
-    at, reason = break_even(levels)
-    assert at is None
-    assert reason is not None
-    assert words in reason
 
 
 def test_verdict_advice() -> None:
     on, off, open_ = interval(1.2, 1.1, 1.3), interval(0.8, 0.7, 0.9), interval(1.0, 0.8, 1.2)
-    assert verdict_sentence([Level(1, on), Level(4, on)]).endswith("leave it on at these concurrencies.")
-    assert verdict_sentence([Level(1, off)]).endswith("leave it off at concurrency 1.")
-    assert verdict_sentence([Level(1, on), Level(4, open_)]).endswith(
+    assert verdict_sentence([level(1, on), level(4, on)]).endswith("leave it on at these loads.")
+    assert verdict_sentence([level(1, off)]).endswith("leave it off at concurrency 1.")
+    assert verdict_sentence([level(1, on), level(4, open_)]).endswith(
         "measure more requests at concurrency 4 before deciding."
     )
     assert verdict_sentence([]).startswith("No comparison")
@@ -195,7 +126,7 @@ def test_first_divergence() -> None:
     common = [f"t{i}" for i in range(37)]
     baseline = replace(record(), chunks=texts(" ".join([*common, "left", "x"])), end_ns=99 * MS)
     speculative = replace(record(arm="speculative"), chunks=texts(" ".join([*common, "right", "x"])), end_ns=99 * MS)
-    found = equality(make_pairs(group_records([baseline, speculative])))
+    found = equality(pairs_of(baseline, speculative))
     assert (found["identical"], found["diverged"]) == (0, 1)
     (place,) = found["first_divergence"]
     assert place["token_index"] == 37
@@ -207,27 +138,14 @@ def test_first_divergence() -> None:
 def test_identical_texts_in_other_chunks() -> None:
     baseline = record([(10, 1, "a"), (20, 1, "b")])
     speculative = record([(10, 2, "ab")], arm="speculative")
-    found = equality(make_pairs(group_records([baseline, speculative])))
+    found = equality(pairs_of(baseline, speculative))
     assert found == {"identical": 1, "diverged": 0, "first_divergence": []}
 
 
 def test_what_was_examined_is_merged_in() -> None:
-    pairs = make_pairs(group_records([record([(1, 1, "a")]), record([(1, 1, "b")], arm="speculative")]))
+    pairs = pairs_of(record([(1, 1, "a")]), record([(1, 1, "b")], arm="speculative"))
     examined = [{"pair": "p", "concurrency": 1, "verdict": "near-tie", "logit_gap": 0.001}]
     assert equality(pairs, examined)["first_divergence"][0]["verdict"] == "near-tie"
-
-
-def test_pairs_need_both_arms_and_the_same_concurrency() -> None:
-    records = [
-        record(prompt="a"),
-        record(prompt="a", arm="speculative", concurrency=4),
-        record(prompt="b"),
-        record(prompt="b", arm="speculative", error="boom"),
-        record(prompt="c", start_ms=1),
-        record(prompt="c", start_ms=2),
-        record(prompt="c", arm="speculative"),
-    ]
-    assert [pair.key for pair in make_pairs(group_records(records))] == ["c"]
 
 
 def test_repeated_prompts_are_told() -> None:
@@ -244,7 +162,7 @@ def in_blocks(records: Sequence[Record], size: int) -> list[Record]:
 
 
 def test_requests_that_ran_together_in_few_blocks_are_told() -> None:
-    many = in_blocks(make_pairs_of_records(20, concurrency=4), 4)
+    many = in_blocks(make_pairs_of_records(32, concurrency=4), 4)
     few = in_blocks(make_pairs_of_records(20, concurrency=8), 10)
     alone = in_blocks(make_pairs_of_records(20), 10)
     warnings = summarise([*many, *few, *alone])["comparison"]["warnings"]
@@ -260,6 +178,9 @@ def test_levels_and_categories_have_their_own_speed_ups() -> None:
     assert comparison["by_concurrency"]["4"]["verdict"] == "SLOWER"
     assert comparison["by_category"]["code"]["speedup"]["request_latency"]["estimate"] > 1.9
     assert 1 < comparison["break_even_concurrency"] < 4
+    # units are compared within their level: that levels differ is no noise
+    pooled = comparison["speedup"]["request_latency"]
+    assert pooled["high"] - pooled["low"] < 0.05
     assert "leave it on below concurrency 4" in comparison["verdict"]
 
 
@@ -303,3 +224,91 @@ def test_what_the_load_generator_saw_becomes_warnings() -> None:
     warnings = summarise(make_pairs_of_records(20), measurement=measurement)["comparison"]["warnings"]
     for words in ("itself lags 5.0 ms", "answered 99 requests, 20 of them ours", "stopped: baseline arm"):
         assert any(words in text for text in warnings), words
+
+
+def test_a_verdict_says_why() -> None:
+    on = interval(1.23, 1.15, 1.31)
+    why = "a round brings 2.60 tokens and takes as long as 2.11 baseline steps"
+    assert verdict_sentence([level(1, on, why=why)]).endswith(
+        "leave it on at concurrency 1. A round brings 2.60 tokens and takes as long as 2.11 baseline steps."
+    )
+    slower = level(16, interval(0.9, 0.85, 0.95), why="a round brings 2.60 tokens and takes as long as 3.00 steps")
+    told = verdict_sentence([level(1, on, why=why), slower])
+    assert "At concurrency 1 a round brings 2.60 tokens" in told
+    assert told.endswith("At concurrency 16 a round brings 2.60 tokens and takes as long as 3.00 steps.")
+
+
+def test_a_client_bound_level_has_no_verdict() -> None:
+    bound = level(1, interval(1.2, 1.1, 1.3), client_bound="the load generator itself is 4.0 ms late")
+    assert bound.code == overall_code([bound]) == "INCONCLUSIVE (client-bound)"
+    sentence = verdict_sentence([bound])
+    assert "not to be judged (1.20 times, client-bound, 95 % interval 1.10–1.30) at concurrency 1" in sentence
+    assert "with a less busy load generator" in sentence
+    assert sentence.endswith("The load generator itself is 4.0 ms late.")
+    assert overall_code([bound, level(4, interval(1.0, 0.8, 1.2))]) == "INCONCLUSIVE"
+
+
+def test_a_difference_below_the_noise_of_an_aa_run_is_none() -> None:
+    small = level(1, interval(1.03, 1.01, 1.05), below_noise="smaller than what the same server shows against itself")
+    assert small.code == "INCONCLUSIVE"
+    assert "against itself" in verdict_sentence([small])
+
+
+def test_advice_for_loads_of_different_kinds() -> None:
+    on, off = interval(1.2, 1.1, 1.3), interval(0.8, 0.7, 0.9)
+    mixed = [level("concurrency 4", on), level("poisson 5/s", off)]
+    assert "decide by the load that you serve" in verdict_sentence(mixed)
+    rates = [level("poisson 1/s", on), level("poisson 5/s", off)]
+    assert "leave it on below poisson 5/s" in verdict_sentence(rates)
+
+
+def test_open_loop_levels_stand_beside_closed_ones() -> None:
+    closed = make_pairs_of_records(20)
+    opened = [replace(one, load="poisson 5/s", block=int(one.prompt_id[1:]) // 2) for one in make_pairs_of_records(20)]
+    comparison = summarise([*closed, *opened])["comparison"]
+    assert list(comparison["by_load"]) == ["concurrency 1", "poisson 5/s"]
+    assert list(comparison["by_concurrency"]) == ["1"]
+    rate = comparison["by_load"]["poisson 5/s"]
+    assert [rate[name] for name in ("kind", "value", "pairs", "units", "unit")] == ["poisson", 5.0, 20, 10, "blocks"]
+    assert rate["verdict"] == "FASTER"
+    assert rate["speedup"]["output_tokens_per_second"]["estimate"] is None
+    assert "the schedule sets the throughput" in rate["speedup"]["output_tokens_per_second"]["reason"]
+
+
+def test_every_new_part_of_the_comparison_is_there() -> None:
+    comparison = summarise(make_pairs_of_records(20))["comparison"]
+    for name in (
+        "break_even_interval",
+        "detectable_effect",
+        "noise_floor",
+        "correlation",
+        "acceptance_by_position",
+        "predicted",
+        "capacity",
+        "cost",
+        "steady_state",
+        "client_bound",
+    ):
+        assert name in comparison, name
+    assert comparison["by_load"]["concurrency 1"]["why"].startswith("a round brings 1.00 tokens")
+
+
+def test_a_few_pairs_say_how_many_would_tell() -> None:
+    noisy = [
+        replace(one, chunks=tuple(replace(c, t_ns=one.start_ns + 3 * (c.t_ns - one.start_ns)) for c in one.chunks))
+        if one.arm == "baseline" and int(one.prompt_id[1:]) % 3 == 0
+        else one
+        for one in make_pairs_of_records(12, baseline_ms=10, speculative_ms=15)
+    ]
+    comparison = summarise(noisy)["comparison"]
+    assert comparison["verdict_code"] == "INCONCLUSIVE"
+    assert "With 12 pairs only a difference of" in comparison["verdict"]
+    assert "pairs would tell" in comparison["verdict"]
+
+
+def test_different_protocols_allow_no_verdict() -> None:
+    records = [replace(one, protocol="grpc" if one.arm == "baseline" else "http") for one in make_pairs_of_records(20)]
+    comparison = summarise(records)["comparison"]
+    assert comparison["verdict_code"] == "INCONCLUSIVE"
+    assert "the speculative arm over http and the baseline arm over grpc" in comparison["withheld"]
+    assert comparison["by_load"]["concurrency 1"]["verdict"] == "INCONCLUSIVE"

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,15 +15,35 @@ from tests.loadtest.fakes import MS, record
 from trtspec.loadtest import metrics
 from trtspec.loadtest.distribution import describe, percentile
 from trtspec.loadtest.records import Record
-from trtspec.loadtest.throughput import measure_load
-from trtspec.loadtest.timeline import Timeline, output_tokens, timeline
+from trtspec.loadtest.sample import Sample
+from trtspec.loadtest.table import table_of
+from trtspec.loadtest.throughput import Load, measure_load
+from trtspec.loadtest.timeline import output_tokens
 from trtspec.wire.messages import Counters
 
+METRICS = {metric.name: metric for metric in metrics.METRICS}
 
-def line_of(found: Record) -> Timeline:
-    line = timeline(found)
-    assert line is not None
-    return line
+
+def sample_of(*records: Record) -> Sample:
+    table = table_of(records)
+    return Sample(table, np.flatnonzero(table.ok))
+
+
+def values(name: str, *records: Record) -> list[float]:
+    """Every value of a metric, in its unit."""
+    metric = METRICS[name]
+    found: list[float] = (metric.values(sample_of(*records)) * metric.scale).tolist()
+    return found
+
+
+def load_of(measured: Sequence[Record], others: Sequence[Record] = ()) -> Load:
+    table = table_of([*measured, *others])
+    rows = np.arange(len(table))
+    return measure_load(table, rows[: len(measured)], rows[len(measured) :])
+
+
+def rows_of(*records: Record) -> dict[str, Any]:
+    return metrics.metric_rows(sample_of(*records))
 
 
 # 49 chunks every 26 ms, 128 tokens, three in the first: decodes at the pace of 128 tokens every 10 ms
@@ -30,33 +53,33 @@ BASELINE = record([(50 + 10 * i, 1) for i in range(128)])
 
 
 def test_speculation_at_the_same_pace_has_the_same_time_per_token() -> None:
-    assert metrics.time_per_output_token(line_of(BASELINE)) == pytest.approx([0.010])
+    assert values("time_per_output_token", BASELINE) == pytest.approx([0.010])
     tokens = sum(PATTERN[i % 10] for i in range(49))
     expected = 48 * 0.026 / (tokens - 3)
-    assert metrics.time_per_output_token(line_of(SPECULATIVE)) == pytest.approx([expected])
+    assert values("time_per_output_token", SPECULATIVE) == pytest.approx([expected])
     assert expected == pytest.approx(0.010, rel=0.02)
     # the gap between chunks is another thing, and not called a time per token
-    assert metrics.inter_chunk_latency(line_of(SPECULATIVE)) == pytest.approx([0.026] * 48)
+    assert values("inter_chunk_latency", SPECULATIVE) == pytest.approx([0.026] * 48)
 
 
 def test_short_answer_with_many_tokens_in_the_first_chunk() -> None:
     """Dividing by n - 1 would read 8.67 ms."""
     short = record([(50 + 26 * i, k) for i, k in enumerate([3, 1, 4, 2, 5, 1])])
-    assert metrics.time_per_output_token(line_of(short)) == pytest.approx([0.010])
+    assert values("time_per_output_token", short) == pytest.approx([0.010])
 
 
 def test_chunk_gaps_and_tokens_per_chunk() -> None:
     """Several tokens in a chunk: the chunk gap is no time per token."""
-    line = line_of(record([(100, 4), (150, 3), (200, 1), (260, 4)]))
-    assert sum(metrics.inter_chunk_latency(line)) / 3 == pytest.approx(0.0533, abs=1e-4)
-    assert metrics.tokens_per_chunk(line) == [4, 3, 1, 4]
-    assert metrics.time_per_output_token(line) == pytest.approx([0.160 / 8])
-    assert metrics.max_stall(line) == pytest.approx([0.060])
+    answer = record([(100, 4), (150, 3), (200, 1), (260, 4)])
+    assert sum(values("inter_chunk_latency", answer)) / 3 == pytest.approx(0.0533, abs=1e-4)
+    assert values("tokens_per_chunk", answer) == [4, 3, 1, 4]
+    assert values("time_per_output_token", answer) == pytest.approx([0.160 / 8])
+    assert values("max_stall", answer) == pytest.approx([0.060])
 
 
 def test_one_token_has_no_time_per_token() -> None:
     """One token has no time per output token."""
-    rows = metrics.metric_rows([record([(80, 1)])])
+    rows = rows_of(record([(80, 1)]))
     for name in ("time_per_output_token", "inter_chunk_latency", "max_stall"):
         assert rows[name]["mean"] is None
         assert rows[name]["count"] == 0
@@ -66,11 +89,11 @@ def test_one_token_has_no_time_per_token() -> None:
 
 
 def test_identity_of_latency_first_token_and_time_per_token() -> None:
-    line = line_of(record([(30, 2), (70, 3), (90, 1)]))
+    answer = record([(30, 2), (70, 3), (90, 1)])
     (first,), (per_token,), (latency,) = (
-        metrics.time_to_first_token(line),
-        metrics.time_per_output_token(line),
-        metrics.request_latency(line),
+        values("time_to_first_token", answer),
+        values("time_per_output_token", answer),
+        values("request_latency", answer),
     )
     assert latency == pytest.approx(first + per_token * 4)
 
@@ -78,24 +101,23 @@ def test_identity_of_latency_first_token_and_time_per_token() -> None:
 def test_first_token_is_the_first_text_and_the_end_is_the_last_text() -> None:
     """A keep-alive, an empty text, text at 120 ms, and a closing message at 300 ms."""
     answer = record([(5, None, ""), (60, 0, ""), (120, 2, "Hi"), (300, None, "")])
-    line = line_of(answer)
-    assert metrics.time_to_first_token(line) == pytest.approx([0.120])
-    assert metrics.request_latency(line) == pytest.approx([0.120])
-    assert metrics.time_per_output_token(line) == []
+    assert values("time_to_first_token", answer) == pytest.approx([0.120])
+    assert values("request_latency", answer) == pytest.approx([0.120])
+    assert values("time_per_output_token", answer) == []
 
 
 def test_tokens_held_back_count_with_the_text_that_follows() -> None:
-    line = line_of(record([(10, 1, "a"), (20, 1, ""), (30, 1, "bc"), (40, 1, "")]))
-    assert metrics.tokens_per_chunk(line) == [1, 2]
-    assert metrics.time_per_output_token(line) == pytest.approx([0.010])
+    answer = record([(10, 1, "a"), (20, 1, ""), (30, 1, "bc"), (40, 1, "")])
+    assert values("tokens_per_chunk", answer) == [1, 2]
+    assert values("time_per_output_token", answer) == pytest.approx([0.010])
     assert output_tokens(record([(10, 1, "a"), (20, 1, ""), (30, 1, "bc"), (40, 1, "")])) == 4
 
 
 def test_open_loop_counts_from_the_scheduled_time() -> None:
     """A request sent 2 s late was slow for who waited for it."""
     late = record([(50, 1)], start_ms=2000, scheduled_ns=0)
-    assert metrics.request_latency(line_of(late)) == pytest.approx([2.050])
-    assert metrics.time_to_first_token(line_of(late)) == pytest.approx([2.050])
+    assert values("request_latency", (late)) == pytest.approx([2.050])
+    assert values("time_to_first_token", (late)) == pytest.approx([2.050])
 
 
 def test_a_stall_under_a_fixed_rate_shows_in_the_tail() -> None:
@@ -106,12 +128,12 @@ def test_a_stall_under_a_fixed_rate_shows_in_the_tail() -> None:
         begin = max(due, free)
         free = begin + (2000.0 if index == 30 else 50.0)
         records.append(record([(free - begin, 1)], start_ms=begin, scheduled_ns=round(due * MS)))
-    row = metrics.metric_rows(records)["request_latency"]
+    row = rows_of(*records)["request_latency"]
     assert row["p99"] > 1.9
 
 
 def test_unknown_token_counts_are_absent_not_zero() -> None:
-    rows = metrics.metric_rows([record([(10, None), (30, None)])])
+    rows = rows_of(record([(10, None), (30, None)]))
     assert rows["time_per_output_token"]["mean"] is None
     assert "token counts" in rows["time_per_output_token"]["reason"]
     assert rows["output_tokens_per_second"]["mean"] is None
@@ -120,18 +142,18 @@ def test_unknown_token_counts_are_absent_not_zero() -> None:
 
 def test_the_servers_final_count_stands_in_for_counts_per_chunk() -> None:
     answer = record([(500, None), (1000, None)], server=Counters(num_output_tokens=10))
-    assert metrics.output_tokens_per_second(line_of(answer)) == pytest.approx([10])
-    assert metrics.time_per_output_token(line_of(answer)) == []
-    assert measure_load([answer], []).tokens == 10
+    assert values("output_tokens_per_second", answer) == pytest.approx([10])
+    assert values("time_per_output_token", answer) == []
+    assert load_of([answer], []).tokens == 10
 
 
 def test_chunks_without_any_text_still_have_times() -> None:
-    line = line_of(record([(10, 2, ""), (30, 2, "")]))
-    assert metrics.time_per_output_token(line) == pytest.approx([0.010])
+    answer = record([(10, 2, ""), (30, 2, "")])
+    assert values("time_per_output_token", answer) == pytest.approx([0.010])
 
 
 def test_tokens_per_second_of_one_user() -> None:
-    assert metrics.output_tokens_per_second(line_of(record([(500, 4), (1000, 6)]))) == pytest.approx([10])
+    assert values("output_tokens_per_second", (record([(500, 4), (1000, 6)]))) == pytest.approx([10])
 
 
 def test_every_metric_tells_its_formula_and_unit() -> None:
@@ -173,6 +195,6 @@ def test_bundling_tokens_never_changes_the_time_per_token(gaps: list[tuple[int, 
         at += gap
         fine.append((float(at), tokens))
     bundled = [fine[0], (fine[-1][0], sum(tokens for _, tokens in fine[1:]))]
-    one = metrics.time_per_output_token(line_of(record(fine)))
-    other = metrics.time_per_output_token(line_of(record(bundled)))
+    one = values("time_per_output_token", (record(fine)))
+    other = values("time_per_output_token", (record(bundled)))
     assert one == pytest.approx(other)

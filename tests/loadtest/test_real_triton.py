@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,38 @@ def test_both_arms_answer_alike_and_speculation_is_counted(toy_deployment: ToyDe
     assert sum(k * count for k, count in enumerate(histogram)) == acceptance["num_accepted_tokens"]
     warnings = summary["comparison"]["warnings"]
     assert not any("contradict" in text or "others used it" in text for text in warnings), warnings
+
+
+def test_over_http_it_measures_the_same_and_knows_the_server(toy_deployment: ToyDeployment, tmp_path: Path) -> None:
+    urls: Any = {arm: f"http://{toy_deployment.server(arm).http_url}" for arm in ("baseline", "speculative")}
+    opts = RunOptions(urls=urls, out=tmp_path / "run", concurrency=(2,), rate=(5.0,), requests=16, max_tokens=12)
+    result = run(toy_deployment.spec_file, opts, SilentReporter())
+    assert result.failure is None
+    records = [r for r in read_run(result.path).records if r.excluded is None]
+    assert {r.protocol for r in records} == {"http"}
+    assert {r.load for r in records} == {"concurrency 2", "poisson 5/s"}
+    assert len(records) == 2 * 2 * 16
+    for record in records:
+        assert record.server is not None
+        assert sum(chunk.tokens or 0 for chunk in record.chunks) == record.server.num_output_tokens
+        assert record.tokens_source == "server"
+    measurement = json.loads((result.path / "measurement.json").read_text())
+    assert measurement["targets"]["baseline"]["protocol"] == "http"
+    # Triton's own count is ours: nobody else was there
+    for entry in measurement["servers"]:
+        everything = [r for r in read_run(result.path).records if (r.arm, r.load) == (entry["arm"], entry["load"])]
+        assert entry["frontend_requests"] is not None
+        assert entry["frontend_requests"] <= len(everything)
+    assert result.summary["acceptance"]["source"] == "server"
+
+
+def test_a_baseline_against_itself(toy_deployment: ToyDeployment, tmp_path: Path) -> None:
+    urls: Any = dict.fromkeys(("baseline", "speculative"), f"http://{toy_deployment.server('baseline').http_url}")
+    opts = RunOptions(urls=urls, out=tmp_path / "run", aa=True, concurrency=(1,), requests=20, max_tokens=12)
+    summary = run(toy_deployment.spec_file, opts, SilentReporter()).summary
+    assert summary["comparison"]["equality"]["diverged"] == 0
+    assert summary["comparison"]["noise_floor"]["source"] == "this A/A run"
+    assert summary["acceptance"]["num_draft_tokens"] in {None, 0}
 
 
 def test_tokens_of_the_chunks_add_up_to_the_servers_count(toy_deployment: ToyDeployment, tmp_path: Path) -> None:

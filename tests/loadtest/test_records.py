@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 from tests.loadtest.fakes import MS, counters, line, record, write_lines
 from trtspec.errors import RecordsError
 from trtspec.loadtest.fields import FieldError
-from trtspec.loadtest.records import RecordWriter, parse_record, read_records, record_json
+from trtspec.loadtest.reading import read_records
+from trtspec.loadtest.records import RecordWriter, parse_record, record_json
 from trtspec.loadtest.run_folder import read_run, summarise_run
+from trtspec.wire.messages import ServerStamps
 
 DESIGN_KEYS = {
     "arm", "prompt_id", "category", "concurrency", "scheduled_ns", "start_ns", "end_ns", "chunks", "error", "cancelled",
@@ -34,6 +36,15 @@ def test_a_record_survives_writing_and_reading(tmp_path: Path) -> None:
         excluded="fill",
         synthetic=True,
         cancelled=True,
+        load="poisson 5/s",
+        cancel_reason="disconnect",
+        tokens_source="tokenizer",
+        counted_tokens=9,
+        session="s1",
+        turn=2,
+        worker=1,
+        protocol="openai-chat",
+        perf=ServerStamps(1, 2, None, 4),
     )
     failed = record([], error="boom", error_code="server_error")
     path = tmp_path / "requests.jsonl"
@@ -89,6 +100,11 @@ def test_hand_made_lines_may_leave_out_what_is_optional(tmp_path: Path) -> None:
         (line(start_ns=200 * MS), "'chunks[0].t_ns' is before 'start_ns'"),
         (line(end_ns=-1), "'end_ns' is before 'start_ns'"),
         (line(cancelled="no"), "'cancelled' must be true or false"),
+        (line(cancel_reason="bored"), "'cancel_reason' must be 'timeout' or 'disconnect' or 'stop', not \"bored\""),
+        (line(tokens_source="words"), "'tokens_source' must be 'server' or 'tokenizer' or 'none'"),
+        (line(load=5), "'load' must be a string"),
+        (line(perf={"arrival_ns": "late"}), "'perf.arrival_ns' must be a whole number"),
+        (line(turn=0.5), "'turn' must be a whole number"),
         (line(server=[1]), "'server' must be an object"),
         (line(server={"acceptance_histogram": [1, "x"]}), "'server.acceptance_histogram' must be a list of counts"),
     ],
@@ -106,7 +122,7 @@ def test_a_killed_writer_leaves_all_but_the_last_line(tmp_path: Path) -> None:
     path.write_text(line() + "\n" + line()[:70])
     warnings: list[str] = []
     assert len(read_records(path, warnings.append)) == 1
-    assert warnings == [f"{path}:2: the last line is cut off and was left out"]
+    assert warnings == [f"{path.name}:2: the last line is cut off and was left out"]
 
 
 def test_a_whole_last_line_without_newline_counts(tmp_path: Path) -> None:

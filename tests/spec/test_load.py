@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 import yaml
 from hypothesis import given
@@ -226,6 +227,29 @@ def test_a_number_where_text_is_meant_counts_as_it_is_typed() -> None:
     assert spec.hardware.gpu == "3090"
     assert parse_spec(GOOD + "tensorrt_llm: {image: null}\n").tensorrt_llm.image is None
     assert set(problems_of(GOOD + "tensorrt_llm: {image: [26.04]}\n")) == {"tensorrt_llm.image"}
+
+
+@pytest.mark.parametrize("value", ["26.04", "7", "'26.04'", "[26.04]", "true", "null", "{a: 1}"])
+@pytest.mark.parametrize(
+    "key",
+    [
+        "name", "serving.host", "serving.repository_root", "hardware.gpu", "tensorrt_llm.version",
+        "tensorrt_llm.image", "calibration.dataset", "loadtest.prompts", "target.dtype", "tensorrt_llm.examples",
+        "speculation.policy",
+    ],
+)  # fmt: skip
+def test_the_json_schema_takes_what_is_read_as_text(key: str, value: str) -> None:
+    section, _, name = key.rpartition(".")
+    data = yaml.safe_load(GOOD) | {"runtime": "tensorrt_llm"}
+    place = data.setdefault(section, {}) if section else data
+    place[name] = "HERE"
+    text = yaml.safe_dump(data).replace("HERE", value)
+    try:
+        parse_spec(text)
+        read = True
+    except SpecError:
+        read = False
+    assert jsonschema.Draft202012Validator(spec_json_schema()).is_valid(yaml.safe_load(text)) == read
 
 
 def test_paths_are_told_without_dots_where_that_is_the_same_place(tmp_path: Path) -> None:

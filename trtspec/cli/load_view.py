@@ -1,33 +1,50 @@
-"""What a load test shows while it runs: a live line on a terminal, a line now and then in a log."""
+"""What a load test shows while it runs: both arms side by side on a terminal, lines in a log, JSON for programs."""
 
 from __future__ import annotations
 
+import json
 import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+import click
+from rich.console import Group
+from rich.live import Live
+from rich.markup import escape
+from rich.progress_bar import ProgressBar
+from rich.table import Table
 
 from trtspec.cli.output import Sink
-from trtspec.loadtest.status import Status
+from trtspec.loadtest.status import ArmStatus, Status
+from trtspec.spec.names import BASELINE_ARM, SPECULATIVE
 from trtspec.units import duration_text
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["LoadView", "status_text"]
+__all__ = ["LoadView", "status_table", "status_text"]
 
-# a log that is no terminal gets a line this often
+# a log that is no terminal gets a line this often, a program an object
 _SECONDS = 15.0
+_JSON_SECONDS = 1.0
+_NOT_YET = "–"
+# left to right: what there is, then what is to be better
+_SIDES = (BASELINE_ARM, SPECULATIVE)
 
 
 class LoadView:
-    """Shows statuses: one live line on a terminal, a line now and then in a log, nothing in quiet mode."""
+    """Shows statuses in one of four ways: "auto" is a live view on a terminal and now and then a line elsewhere.
 
-    def __init__(self, sink: Sink) -> None:
+    "plain" is a line now and then, "json" an object a line (the last one always), "none" nothing, as in quiet mode.
+    """
+
+    def __init__(self, sink: Sink, progress: str = "auto") -> None:
         self._sink = sink
-        self._progress: Progress | None = None
-        self._task: TaskID | None = None
+        self._way = "none" if sink.mode == "quiet" and progress == "auto" else progress
+        self._live: Live | None = None
+        self._last: Status | None = None
+        self._told: Status | None = None
         self._last_note = time.monotonic()
 
     def __enter__(self) -> Self:
@@ -36,38 +53,106 @@ class LoadView:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._progress is not None:
-            self._progress.stop()
+        if self._live is not None:
+            self._live.stop()
+        if self._way == "json" and self._last is not None and self._last is not self._told:
+            self._write_json(self._last)
 
     def show(self, status: Status) -> None:
         """Take in a status."""
-        if self._sink.mode == "quiet":
+        self._last = status
+        if self._way == "none":
             return
-        if self._sink.err.is_terminal:
-            progress, task = self._live(status)
-            progress.update(task, completed=status.done, description=status_text(status))
-        elif time.monotonic() - self._last_note >= _SECONDS:
-            self._last_note = time.monotonic()
-            self._sink.note(f"{status.done}/{status.total}  {status_text(status)}")
+        if self._way == "auto" and self._sink.err.is_terminal:
+            self._begin_live()
+        elif self._way == "json":
+            self._now_and_then(_JSON_SECONDS, self._write_json)
+        else:
+            self._now_and_then(_SECONDS, lambda shown: self._sink.note(escape(status_text(shown))))
 
-    def _live(self, status: Status) -> tuple[Progress, TaskID]:
-        if self._progress is None or self._task is None:
-            columns = (SpinnerColumn(), BarColumn(24), MofNCompleteColumn(), TextColumn("{task.description}"))
-            self._progress = Progress(*columns, TimeElapsedColumn(), console=self._sink.err, transient=True)
-            self._task = self._progress.add_task("", total=status.total)
-            self._progress.start()
-        return self._progress, self._task
+    def _now_and_then(self, seconds: float, tell: Callable[[Status], None]) -> None:
+        if self._last is not None and time.monotonic() - self._last_note >= seconds:
+            self._last_note = time.monotonic()
+            tell(self._last)
+
+    def _write_json(self, status: Status) -> None:
+        self._told = status
+        click.echo(json.dumps({"event": "progress", **status.as_json()}), err=True)
+
+    def _begin_live(self) -> None:
+        if self._live is None:
+            # drawn by a thread of its own, so that a request does not wait for the terminal
+            self._live = Live(get_renderable=self._drawn, console=self._sink.err, refresh_per_second=4, transient=True)
+            self._live.start()
+
+    def _drawn(self) -> Group | str:
+        return "" if self._last is None else status_table(self._last)
+
+
+def status_table(status: Status) -> Group:
+    """Both arms side by side, and below them how far the run is."""
+    table = Table.grid(padding=(0, 3))
+    table.add_column()
+    for _ in _SIDES:
+        table.add_column(justify="right")
+    marks = ["▶ " if side == status.arm else "  " for side in _SIDES]
+    table.add_row(
+        f"[dim]{escape(status.load)}[/]", *(f"[bold]{m}{side}[/]" for m, side in zip(marks, _SIDES, strict=True))
+    )
+    arms = [status.arms.get(side, ArmStatus()) for side in _SIDES]
+    for name, cell in _ROWS:
+        table.add_row(name, *(cell(arm) for arm in arms))
+    foot = Table.grid(padding=(0, 2))
+    bar = ProgressBar(total=status.total, completed=status.done, width=32, pulse=status.total is None)
+    foot.add_row(bar, _count(status), _time_left(status))
+    return Group(table, foot)
+
+
+def _seconds(value: float | None) -> str:
+    if value is None:
+        return _NOT_YET
+    return f"{value * 1000:.0f} ms" if value < 1 else f"{value:.2f} s"
+
+
+def _acceptance(arm: ArmStatus) -> str:
+    return _NOT_YET if arm.acceptance_rate is None else f"{arm.acceptance_rate:.0%}"
+
+
+def _rate(arm: ArmStatus) -> str:
+    return _NOT_YET if arm.tokens_per_second is None else f"{arm.tokens_per_second:.0f}"
+
+
+def _failures(arm: ArmStatus) -> str:
+    return f"[red]{arm.errors}[/]" if arm.errors else "0"
+
+
+_ROWS: tuple[tuple[str, Callable[[ArmStatus], str]], ...] = (
+    ("tokens/s", _rate),
+    ("first token", lambda arm: _seconds(arm.first_token_seconds)),
+    ("request", lambda arm: _seconds(arm.seconds_per_request)),
+    ("acceptance so far", _acceptance),
+    ("answered", lambda arm: str(arm.done - arm.errors)),
+    ("failed", _failures),
+)
+
+
+def _count(status: Status) -> str:
+    return str(status.done) if status.total is None else f"{status.done}/{status.total}"
+
+
+def _time_left(status: Status) -> str:
+    return "" if status.seconds_left is None else f"{duration_text(max(1.0, status.seconds_left))} left"
 
 
 def status_text(status: Status) -> str:
-    """One line: arm, concurrency, tokens per second, acceptance so far, errors, time left."""
-    parts = [f"{status.arm} ×{status.concurrency}"]
-    if status.tokens_per_second is not None:
-        parts.append(f"{status.tokens_per_second:.0f} tokens/s")
-    if status.acceptance_rate is not None:
-        parts.append(f"acceptance so far {status.acceptance_rate:.0%}")
+    """One line: requests done, the load, each arm's tokens per second, acceptance so far, errors, time left."""
+    parts = [_count(status), status.load]
+    for side in _SIDES:
+        arm = status.arms.get(side, ArmStatus())
+        if arm.tokens_per_second is not None:
+            parts.append(f"{side} {arm.tokens_per_second:.0f} tokens/s")
+        if arm.acceptance_rate is not None:
+            parts.append(f"acceptance so far {arm.acceptance_rate:.0%}")
     if status.errors:
-        parts.append(f"[red]{status.errors} failed[/]")
-    if status.seconds_left is not None:
-        parts.append(f"{duration_text(max(1.0, status.seconds_left))} left")
-    return "  ".join(parts)
+        parts.append(f"{status.errors} failed")
+    return "  ".join([*parts, *filter(None, [_time_left(status)])])

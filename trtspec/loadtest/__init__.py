@@ -5,7 +5,7 @@
 
 from trtspec.loadtest.options import RunOptions, run_options
 from trtspec.loadtest.run_folder import RunFolder, latest_run, read_run, summarise_run
-from trtspec.loadtest.runner import RunResult, run
+from trtspec.loadtest.runner import RunResult, resume, run
 from trtspec.loadtest.status import Listener, Status
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "Status",
     "latest_run",
     "read_run",
+    "resume",
     "run",
     "run_options",
     "summarise_run",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
-from trtspec.loadtest.records import Record
-from trtspec.wire.messages import Counters
+from trtspec.loadtest.table import UNKNOWN, Table
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 __all__ = ["acceptance", "derived_length", "per_position", "pooled"]
 
@@ -21,17 +23,15 @@ _NONE: dict[str, Any] = {
 }
 
 
-def acceptance(records: Sequence[Record], derived_length: float | None = None) -> dict[str, Any]:
+def acceptance(table: Table, rows: NDArray[Any], derived_length: float | None = None) -> dict[str, Any]:
     """The acceptance section of a summary, from the measured requests of the speculative arm.
 
     `source` is "server" with counters from the frontend, "derived" when only `derived_length` is known (tokens over
     the growth of the target's own request count), "none" with a `reason` else: absent is not zero.
     """
-    counters = [record.server for record in records if _counts_rounds(record.server)]
-    if counters:
-        by_category = {name: pooled(r.server for r in records if r.category == name) for name in _categories(records)}
-        total = pooled(counters)
-        return {**total, "by_category": by_category, "source": "server", "reason": _why_no_rate(total)}
+    if (table.steps[rows] != UNKNOWN).any():
+        total = pooled(table, rows)
+        return {**total, "by_category": _by_category(table, rows), "source": "server", "reason": _why_no_rate(total)}
     if derived_length is not None:
         reason = "the frontend reports no counters: tokens divided by the growth of the target's request count"
         return {
@@ -44,6 +44,14 @@ def acceptance(records: Sequence[Record], derived_length: float | None = None) -
     return {**_NONE, "by_category": {}, "source": "none", "reason": "not available: the server reports no counters"}
 
 
+def _by_category(table: Table, rows: NDArray[Any]) -> dict[str, dict[str, Any]]:
+    import numpy as np
+
+    categories = table.category[rows]
+    codes = sorted(np.unique(categories).tolist(), key=lambda code: table.names[code])
+    return {table.names[code]: pooled(table, rows[categories == code]) for code in codes}
+
+
 def derived_length(tokens: int | None, target_requests: int | None) -> float | None:
     """Mean acceptance length from outside. **Formula:** tokens / requests that the target model received for them.
 
@@ -52,31 +60,22 @@ def derived_length(tokens: int | None, target_requests: int | None) -> float | N
     return tokens / target_requests if tokens and target_requests else None
 
 
-def _counts_rounds(server: Counters | None) -> bool:
-    return server is not None and server.num_spec_steps is not None
-
-
-def _why_no_rate(total: Mapping[str, Any]) -> str | None:
+def _why_no_rate(total: dict[str, Any]) -> str | None:
     return None if total["num_draft_tokens"] else "no token was drafted"
 
 
-def _categories(records: Iterable[Record]) -> list[str]:
-    return sorted({record.category for record in records})
-
-
-def pooled(counters: Iterable[Counters | None]) -> dict[str, Any]:
-    """Sums over requests and what follows from them.
+def pooled(table: Table, rows: NDArray[Any]) -> dict[str, Any]:
+    """Sums over the requests that have counters, and what follows from them.
 
     **Formulas:** acceptance rate = accepted / drafted; mean acceptance length = 1 + accepted / rounds (the 1 is the
     token that the target adds itself).
     """
-    known = [one for one in counters if one is not None and one.num_spec_steps is not None]
-    if not known:
+    known = rows[table.steps[rows] != UNKNOWN]
+    if not len(known):
         return dict(_NONE)
-    steps = sum(one.num_spec_steps or 0 for one in known)
-    drafted = _sum([one.num_draft_tokens for one in known])
-    accepted = _sum([one.num_accepted_tokens for one in known])
-    histogram = _add([one.acceptance_histogram for one in known])
+    steps = int(table.steps[known].sum())
+    drafted, accepted = _sum(table.drafted[known]), _sum(table.accepted[known])
+    histogram = _histogram(table, known)
     return {
         "num_spec_steps": steps,
         "num_draft_tokens": drafted,
@@ -88,15 +87,21 @@ def pooled(counters: Iterable[Counters | None]) -> dict[str, Any]:
     }
 
 
-def _sum(values: list[int | None]) -> int | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if len(known) == len(values) else None
+def _sum(counts: NDArray[Any]) -> int | None:
+    return None if (counts == UNKNOWN).any() else int(counts.sum())
 
 
-def _add(histograms: Iterable[Sequence[int] | None]) -> list[int]:
-    given = [histogram for histogram in histograms if histogram]
-    size = max(map(len, given), default=0)
-    return [sum(histogram[k] for histogram in given if k < len(histogram)) for k in range(size)]
+def _histogram(table: Table, rows: NDArray[Any]) -> list[int]:
+    """The rows' histograms added up."""
+    import numpy as np
+
+    mine = np.zeros(len(table), dtype=bool)
+    mine[rows] = True
+    sizes = np.diff(table.histogram_offsets)
+    position = np.arange(len(table.histogram)) - np.repeat(table.histogram_offsets[:-1], sizes)
+    chosen = np.repeat(mine, sizes)
+    total = np.bincount(position[chosen], weights=table.histogram[chosen])
+    return [int(count) for count in total.tolist()]
 
 
 def per_position(histogram: Sequence[int]) -> list[float]:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from trtspec.loadtest.costs import HEADLINE, PAIR_COSTS
-from trtspec.loadtest.pairing import Pair, repeated_prompts
-from trtspec.loadtest.records import Record
-from trtspec.loadtest.selection import Group
-from trtspec.loadtest.timeline import output_tokens, timeline
-from trtspec.spec.names import ARMS, BASELINE_ARM, SPECULATIVE, Arm
+from trtspec.loadtest.caveat import Caveat, Check, found_caveats
+from trtspec.loadtest.costs import PAIR_COSTS
+from trtspec.loadtest.design_caveats import DESIGN, protocols
+from trtspec.loadtest.evidence import Evidence, answers_in_one_piece
+from trtspec.loadtest.records import concurrency_label
+from trtspec.loadtest.steady_state import UNSTEADY, halves, steady_windows
+from trtspec.loadtest.units import levels_of
+from trtspec.spec.names import ARMS, BASELINE_ARM, SPECULATIVE
 
-__all__ = ["Evidence", "answers_in_one_piece", "caveats", "withheld"]
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["caveats", "withheld"]
 
 # answers' mean lengths may differ by this much
 _LENGTHS = 0.05
@@ -22,42 +25,19 @@ _LENGTHS = 0.05
 _ERROR_GAP = 0.02
 _ERROR_RATE = 0.10
 _FEW_PAIRS = 20
-# blocks of a concurrency above 1, below which an interval over pairs is said to be too narrow
-_FEW_BLOCKS = 5
-# change of the baseline between the halves of a level
-_DRIFT = 0.10
+_FEW_BLOCKS = 8
 # the client's own delay, as a share of the time per token it measures
 _CLIENT_BOUND = 0.10
-_LONG_ANSWER = 16
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """All that a summary is made of."""
-
-    groups: Mapping[tuple[Arm, int], Group]
-    pairs: Sequence[Pair]
-    measurement: Mapping[str, Any] = field(default_factory=dict)
-    provenance: Mapping[str, Any] = field(default_factory=dict)
-
-    def arm(self, arm: Arm) -> Group:
-        """All concurrencies of an arm, pooled."""
-        parts = [group.records for (name, _), group in self.groups.items() if name == arm]
-        return Group(tuple(record for part in parts for record in part))
-
-    @property
-    def records(self) -> list[Record]:
-        """All records."""
-        return [record for group in self.groups.values() for record in group.records]
-
-    @property
-    def synthetic(self) -> bool:
-        """True when prompts were made of random words."""
-        return any(record.synthetic for record in self.records)
+# share of different answers at temperature 0 above which numerics alone are an unlikely reason
+_DIVERGED = 0.10
 
 
 def withheld(evidence: Evidence) -> str | None:
     """Why no verdict may be given, or None."""
+    spoken = protocols(evidence)
+    if len(set(spoken.values())) > 1:
+        text = " and ".join(f"the {arm} arm over {name}" for arm, name in spoken.items())
+        return f"{text}: the protocols differ, so their cost is in the difference"
     rates = {arm: evidence.arm(arm).error_rate for arm in ARMS}
     known = {arm: rate for arm, rate in rates.items() if rate is not None}
     if len(known) < 2:
@@ -70,25 +50,25 @@ def withheld(evidence: Evidence) -> str | None:
     return None
 
 
-def caveats(evidence: Evidence) -> list[str]:
+def caveats(evidence: Evidence) -> list[Caveat]:
     """All warnings that apply, the gravest first."""
-    checks: tuple[Callable[[Evidence], list[str]], ...] = (
-        _stopped,
-        _errors,
-        _synthetic,
-        _one_piece,
-        _lengths,
-        _few_pairs,
-        _few_blocks,
-        _repeats,
-        _again_at_other_levels,
-        _drift,
-        _client,
-        _foreign_traffic,
-        _sampling,
-        _counter_identities,
+    checks = (
+        Check("stopped", "general", _stopped),
+        Check("failed-requests", "general", _errors),
+        *DESIGN,
+        Check("answers-in-one-piece", "metrics", _one_piece),
+        Check("lengths-differ", "speed", _lengths),
+        Check("few-pairs", "speed", _few_pairs),
+        Check("few-blocks", "speed", _few_blocks),
+        Check("drift", "run", _drift),
+        Check("transient", "run", _transient),
+        Check("client-lag", "run", _client),
+        Check("foreign-traffic", "server", _foreign_traffic),
+        Check("sampling", "outputs", _sampling),
+        Check("different-answers", "outputs", _different_answers),
+        Check("counters-contradict", "acceptance", _counter_identities),
     )
-    return [text for check in checks for text in check(evidence)]
+    return found_caveats(checks, evidence)
 
 
 def _stopped(evidence: Evidence) -> list[str]:
@@ -99,34 +79,26 @@ def _stopped(evidence: Evidence) -> list[str]:
 
 
 def _errors(evidence: Evidence) -> list[str]:
-    counts = {arm: len(evidence.arm(arm).failed) for arm in ARMS}
-    return [
-        f"{count} of the {arm} arm's requests failed; they are in no latency" for arm, count in counts.items() if count
+    groups = {arm: evidence.arm(arm) for arm in ARMS}
+    failed = [
+        f"{len(group.failed)} of the {arm} arm's requests failed; they are in no latency"
+        for arm, group in groups.items()
+        if len(group.failed)
     ]
-
-
-def _synthetic(evidence: Evidence) -> list[str]:
-    if not evidence.synthetic:
-        return []
-    return ["synthetic prompts: acceptance, and with it the speed-up, depends on real text; not valid for a decision"]
-
-
-def answers_in_one_piece(measured: Sequence[Record]) -> bool:
-    """True when long answers all arrived at once: the server does not stream, and TTFT is the whole latency."""
-    lines = [line for line in map(timeline, measured) if line is not None]
-    tokens = [count for count in map(output_tokens, measured) if count is not None]
-    if not lines or not tokens or any(len(line.arrivals) > 1 for line in lines):
-        return False
-    return sum(tokens) / len(tokens) > _LONG_ANSWER
+    table = evidence.table
+    cancelled = int((table.cancelled & ~table.failed).sum())
+    ours = "were cancelled by the load generator; they are left out, and the server may have worked on them for a while"
+    return [*failed, *([f"{cancelled} requests {ours}"] if cancelled else [])]
 
 
 def _one_piece(evidence: Evidence) -> list[str]:
-    arms = [arm for arm in ARMS if answers_in_one_piece(evidence.arm(arm).measured)]
+    arms = [arm for arm in ARMS if answers_in_one_piece(evidence.table, evidence.arm(arm).measured)]
     return [f"the {arm} arm answers in one piece: time to first token and all chunk metrics are void" for arm in arms]
 
 
 def _lengths(evidence: Evidence) -> list[str]:
-    means = {arm: _mean_length([getattr(pair, arm) for pair in evidence.pairs]) for arm in ARMS}
+    pairs = evidence.pairs
+    means = {arm: _mean_length(evidence.table.answer_tokens[pairs.rows(arm)]) for arm in ARMS}
     one, other = means[SPECULATIVE], means[BASELINE_ARM]
     if one is None or other is None or abs(one - other) <= _LENGTHS * max(one, other):
         return []
@@ -134,78 +106,61 @@ def _lengths(evidence: Evidence) -> list[str]:
     return [f"the arms' answers differ in length ({lengths}): compare per token, not per request"]
 
 
-def _mean_length(records: Sequence[Record]) -> float | None:
-    counts = [count for count in map(output_tokens, records) if count is not None]
-    return sum(counts) / len(counts) if counts else None
+def _mean_length(counts: NDArray[Any]) -> float | None:
+    known = counts[counts >= 0]
+    return float(known.mean()) if len(known) else None
 
 
 def _few_pairs(evidence: Evidence) -> list[str]:
-    levels = sorted({pair.concurrency for pair in evidence.pairs})
-    counts = {level: sum(pair.concurrency == level for pair in evidence.pairs) for level in levels}
-    few = [f"{count} at concurrency {level}" for level, count in counts.items() if count < _FEW_PAIRS]
+    counts = {level.label: len(chosen) for level, chosen in levels_of(evidence.pairs)}
+    few = [f"{count} at {label}" for label, count in counts.items() if count < _FEW_PAIRS]
     return [f"few pairs ({', '.join(few)}): intervals are rough below {_FEW_PAIRS}"] if few else []
 
 
 def _few_blocks(evidence: Evidence) -> list[str]:
     """Requests that ran together slow each other: their pairs are not independent, their blocks are."""
-    blocks: dict[int, set[int | None]] = {}
-    for pair in evidence.pairs:
-        if pair.concurrency > 1 and pair.baseline.block is not None:
-            blocks.setdefault(pair.concurrency, set()).add(pair.baseline.block)
-    few = [f"{len(of)} at concurrency {level}" for level, of in sorted(blocks.items()) if len(of) < _FEW_BLOCKS]
-    if not few:
-        return []
-    effect = "requests of a block ran together, so these intervals are rather too narrow"
-    return [f"few blocks ({', '.join(few)}): {effect}"]
+    import numpy as np
 
-
-def _repeats(evidence: Evidence) -> list[str]:
-    repeats = repeated_prompts(evidence.records)
-    if not repeats:
-        return []
-    effect = "caches of known prefixes make their first token early, and pairs are not independent"
-    return [f"{repeats} requests repeated a prompt: {effect}"]
-
-
-def _again_at_other_levels(evidence: Evidence) -> list[str]:
-    levels: dict[str, set[int]] = {}
-    for record in evidence.records:
-        if record.excluded is None:
-            levels.setdefault(record.prompt_id, set()).add(record.concurrency)
-    again = sum(len(of_prompt) > 1 for of_prompt in levels.values())
-    if not again:
-        return []
-    effect = "time to first token of the later ones may profit from caches of known prefixes, in both arms alike"
-    return [f"{again} prompts were sent at more than one concurrency: {effect}"]
+    few = []
+    for level, chosen in levels_of(evidence.pairs):
+        blocks = evidence.pairs.block[chosen]
+        count = len(np.unique(blocks[blocks >= 0]))
+        if not level.alone and 0 < count < _FEW_BLOCKS:
+            few.append(f"{count} at {level.label}")
+    effect = f"requests of a block ran together and count as one, so intervals are wide below {_FEW_BLOCKS} blocks"
+    return [f"few blocks ({', '.join(few)}): {effect}"] if few else []
 
 
 def _drift(evidence: Evidence) -> list[str]:
     texts = []
-    for (arm, concurrency), group in evidence.groups.items():
-        halves = _halves(group.measured)
-        if arm == BASELINE_ARM and halves is not None and abs(math.log(halves)) > math.log(1 + _DRIFT):
-            word = "slower" if halves > 1 else "faster"
-            share = f"{abs(halves - 1):.0%} {word}"
-            texts.append(f"the baseline became {share} during concurrency {concurrency}: the machine was not steady")
+    for (arm, label), group in evidence.groups.items():
+        change = halves(evidence.table, group.measured) if arm == BASELINE_ARM else None
+        if change is not None and abs(math.log(change)) > math.log(1 + UNSTEADY):
+            share = f"{abs(change - 1):.0%} {'slower' if change > 1 else 'faster'}"
+            texts.append(f"the baseline became {share} during {label}: the machine was not steady")
     return texts
 
 
-def _halves(measured: Sequence[Record]) -> float | None:
-    """Latency per token of the second half over that of the first."""
-    costs = [cost for cost in map(PAIR_COSTS[HEADLINE], measured) if cost is not None]
-    if len(costs) < _FEW_PAIRS:
-        return None
-    middle = len(costs) // 2
-    first, second = (sum(t for t, _ in part) / sum(w for _, w in part) for part in (costs[:middle], costs[middle:]))
-    return second / first if first > 0 else None
+def _transient(evidence: Evidence) -> list[str]:
+    texts = []
+    for level, chosen in levels_of(evidence.pairs):
+        for arm, window in steady_windows(evidence.pairs.select(chosen)).items():
+            change = window.transient
+            if change is not None and abs(math.log(change)) > math.log(1 + UNSTEADY):
+                share = f"{abs(change - 1):.0%} {'slower' if change > 1 else 'faster'} than the rest"
+                where = f"the {arm} arm's first {window.skipped} measured requests at {level.label}"
+                texts.append(f"{where} were {share}: warm up longer")
+    return texts
 
 
 def _client(evidence: Evidence) -> list[str]:
-    lag = (evidence.measurement.get("client") or {}).get("loop_lag", {}).get("p50")
-    costs = [cost for cost in map(PAIR_COSTS["time_per_output_token"], evidence.arm(BASELINE_ARM).measured) if cost]
-    if lag is None or not costs:
+    """Single chunks are stamped late by the loop's lag, however long the request."""
+    lag = ((evidence.measurement.get("client") or {}).get("loop_lag") or {}).get("p50")
+    cost = PAIR_COSTS["time_per_output_token"](evidence.table, evidence.arm(BASELINE_ARM).measured)
+    known = cost.work == cost.work  # not NaN
+    if lag is None or not known.any():
         return []
-    per_token = sum(t for t, _ in costs) / sum(w for _, w in costs) * 1e-9
+    per_token = float(cost.time[known].sum() / cost.work[known].sum()) * 1e-9
     if lag <= _CLIENT_BOUND * per_token:
         return []
     return [
@@ -215,29 +170,44 @@ def _client(evidence: Evidence) -> list[str]:
 
 def _foreign_traffic(evidence: Evidence) -> list[str]:
     texts = []
-    for entry in evidence.measurement.get("servers", []):
-        sent = evidence.groups.get((entry["arm"], entry["concurrency"]))
-        grown = entry.get("frontend_requests")
-        if grown is not None and sent is not None and grown > len(sent.records):
-            where = f"the {entry['arm']} server at concurrency {entry['concurrency']}"
-            texts.append(f"{where} answered {grown} requests, {len(sent.records)} of them ours: others used it")
+    for entry in evidence.measurement.get("servers") or []:
+        label = entry.get("load") or concurrency_label(entry.get("concurrency") or 1)
+        sent, grown = evidence.groups.get((entry.get("arm"), label)), entry.get("frontend_requests")
+        if grown is not None and sent is not None and grown > len(sent.rows):
+            where = f"the {entry['arm']} server at {label}"
+            texts.append(f"{where} answered {grown} requests, {len(sent.rows)} of them ours: others used it")
     return texts
 
 
 def _sampling(evidence: Evidence) -> list[str]:
-    temperature = evidence.provenance.get("options", {}).get("temperature")
+    temperature = evidence.options.get("temperature")
     if not temperature:
         return []
     return [f"temperature {temperature:g}: answers are samples, so arms may differ without a fault"]
 
 
+def _different_answers(evidence: Evidence) -> list[str]:
+    pairs, text = evidence.pairs, evidence.table.text_hash
+    if evidence.options.get("temperature") != 0 or not len(pairs):
+        return []
+    apart = int((text[pairs.baseline] != text[pairs.speculative]).sum())
+    if apart <= _DIVERGED * len(pairs):
+        return []
+    return [f"{apart} of {len(pairs)} answers differ at temperature 0: `trtspec verify` tells near ties from a fault"]
+
+
 def _counter_identities(evidence: Evidence) -> list[str]:
-    wrong = 0
-    for record in evidence.arm(SPECULATIVE).measured:
-        server = record.server
-        if server is None or server.acceptance_histogram is None or server.num_spec_steps is None:
-            continue
-        histogram = server.acceptance_histogram
-        accepted = sum(index * count for index, count in enumerate(histogram))
-        wrong += sum(histogram) != server.num_spec_steps or accepted != server.num_accepted_tokens
-    return [f"the counters of {wrong} requests contradict their acceptance histogram"] if wrong else []
+    import numpy as np
+
+    table, rows = evidence.table, evidence.arm(SPECULATIVE).measured
+    rows = rows[table.has_histogram[rows] & (table.steps[rows] >= 0)]
+    if not len(rows):
+        return []
+    sizes = np.diff(table.histogram_offsets)
+    index = np.arange(len(table.histogram)) - np.repeat(table.histogram_offsets[:-1], sizes)
+    rounds, accepted = (
+        np.concatenate([[0], np.cumsum(values)])[table.histogram_offsets]
+        for values in (table.histogram.astype(np.int64), index * table.histogram.astype(np.int64))
+    )
+    wrong = (np.diff(rounds)[rows] != table.steps[rows]) | (np.diff(accepted)[rows] != table.accepted[rows])
+    return [f"the counters of {int(wrong.sum())} requests contradict their acceptance histogram"] if wrong.any() else []

@@ -2,110 +2,186 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from functools import cached_property
 from typing import Any
 
-from trtspec.loadtest.bootstrap import CONFIDENCE, Interval, speedup
-from trtspec.loadtest.caveats import Evidence, answers_in_one_piece, caveats, withheld
-from trtspec.loadtest.costs import HEADLINE, PAIR_COSTS, pair_costs, throughput_costs
+from trtspec.loadtest.break_even import BreakEven, break_even
+from trtspec.loadtest.calibration import aa_sentence, detectable_effect, is_aa, noise_floor
+from trtspec.loadtest.capacity import SHARE, attained, capacity_section
+from trtspec.loadtest.caveats import caveats, withheld
+from trtspec.loadtest.client_bound import LIMIT
+from trtspec.loadtest.correlation import correlations
+from trtspec.loadtest.costs import HEADLINE
+from trtspec.loadtest.economy import cost_section
 from trtspec.loadtest.equality import equality
-from trtspec.loadtest.pairing import Pair
-from trtspec.loadtest.records import Record
-from trtspec.loadtest.verdict import Level, break_even, overall_code, verdict_sentence
-from trtspec.spec.names import ARMS
+from trtspec.loadtest.evidence import Evidence, answers_in_one_piece
+from trtspec.loadtest.goodput import service_levels
+from trtspec.loadtest.intervals import row
+from trtspec.loadtest.level_result import level_results
+from trtspec.loadtest.pairing import Pairs
+from trtspec.loadtest.positions import acceptance_by_position
+from trtspec.loadtest.speedups import headline, pair_speedups, throughput_speedup
+from trtspec.loadtest.steady_state import steady_state
+from trtspec.loadtest.throughput import active_intervals
+from trtspec.loadtest.units import units_of
+from trtspec.loadtest.verdict import AA, INCONCLUSIVE, Level, overall_code, verdict_sentence
+from trtspec.spec.names import ARMS, SPECULATIVE
 
 __all__ = ["METHOD", "compare"]
 
 METHOD = (
-    "Pairs are the same prompt in both arms at the same concurrency. A speed-up is the baseline's total time over its "
+    "Pairs are the same prompt in both arms at the same load. A speed-up is the baseline's total time over its "
     "total work, divided by the same of the speculative arm: work is tokens for latency_per_token, "
     "time_per_output_token and output_tokens_per_second, requests for request_latency and time_to_first_token. Above 1 "
-    "speculation is faster. Intervals are 95 % BCa bootstraps over pairs (over blocks for output_tokens_per_second). "
+    "speculation is faster. Intervals are 95 % intervals for prompts like these: a delete-one jackknife of the "
+    "logarithm with Student's t, over pairs at concurrency 1 and over blocks of requests that ran together otherwise. "
     f"The verdict rests on {HEADLINE}: request latency divided by tokens, so that answers of different length compare."
 )
-_STREAMING = frozenset({"time_per_output_token", "time_to_first_token"})
 
 
 def compare(evidence: Evidence, examined: Iterable[Mapping[str, Any]] = (), *, seed: int = 1) -> dict[str, Any]:
-    """The comparison section of a summary."""
-    pairs = evidence.pairs
-    others = _Others(evidence)
-    levels = [Level(c, _headline(members, seed)) for c, members in _by(pairs, lambda pair: pair.concurrency)]
-    reason = withheld(evidence)
-    at, why = (None, f"no verdict: {reason}") if reason else break_even(levels)
+    """The comparison section of a summary; docs/statistics.md says what each part means."""
+    comparison = _Comparison(evidence, seed)
+    found = caveats(evidence)
     return {
-        "speedup": _speedups(pairs, others, evidence, seed),
-        "headline": HEADLINE,
-        "by_concurrency": {
-            str(c): {
-                "pairs": len(members),
-                "verdict": "INCONCLUSIVE" if reason else level.code,
-                "speedup": _speedups(members, others, evidence, seed),
-            }
-            for level, (c, members) in zip(levels, _by(pairs, lambda pair: pair.concurrency), strict=True)
-        },
-        "by_category": {
-            name: {"pairs": len(members), "speedup": _speedups(members, None, evidence, seed)}
-            for name, members in _by(pairs, lambda pair: pair.category)
-        },
-        "equality": equality(pairs, examined),
-        "break_even_concurrency": at,
-        "break_even_reason": why,
-        "verdict": f"No verdict: {reason}." if reason else verdict_sentence(levels),
-        "verdict_code": "INCONCLUSIVE" if reason or not levels else overall_code(levels),
-        "withheld": reason,
-        "warnings": caveats(evidence),
+        **comparison.speed(),
+        "equality": equality(evidence.pairs, examined),
+        **comparison.verdict(),
+        **comparison.explanations(),
+        "warnings": [caveat.text for caveat in found],
+        "caveats": [caveat.to_json() for caveat in found],
         "method": METHOD,
     }
 
 
-def _headline(pairs: Sequence[Pair], seed: int) -> Interval:
-    """The headline speed-up; per request where the server counts no tokens."""
-    counted = speedup(pair_costs(pairs, PAIR_COSTS[HEADLINE]), seed=seed)
-    return counted if counted.count else speedup(pair_costs(pairs, PAIR_COSTS["request_latency"]), seed=seed)
+class _Comparison:
+    def __init__(self, evidence: Evidence, seed: int) -> None:
+        self._evidence = evidence
+        self._seed = seed
+        self._pairs = evidence.pairs
+        client = evidence.measurement.get("client") or {}
+        self._results = level_results(self._pairs, client, one_piece=self._one_piece)
+        self._withheld = withheld(evidence)
+
+    @cached_property
+    def _one_piece(self) -> bool:
+        evidence = self._evidence
+        return any(answers_in_one_piece(evidence.table, evidence.arm(arm).measured) for arm in ARMS)
+
+    @cached_property
+    def _noise(self) -> dict[str, Any]:
+        evidence = self._evidence
+        return noise_floor(headline(self._pairs), evidence.provenance, evidence.measurement)
+
+    @cached_property
+    def _levels(self) -> list[Level]:
+        floor = self._noise["value"] if self._noise["source"] == "an A/A run before" else None
+        return [result.level(floor) for result in self._results]
+
+    def speed(self) -> dict[str, Any]:
+        """Speed-ups: overall, by level and by category."""
+        units = units_of(self._pairs)
+        overall = pair_speedups(self._pairs, one_piece=self._one_piece, units=units)
+        overall["output_tokens_per_second"] = throughput_speedup(self._pairs, units)
+        by_load = {
+            result.load.label: {
+                **result.to_json(INCONCLUSIVE if self._withheld else level.code),
+                "by_category": self._by_category(result.pairs),
+            }
+            for result, level in zip(self._results, self._levels, strict=True)
+        }
+        return {
+            "speedup": {name: row(interval) for name, interval in overall.items()},
+            "headline": HEADLINE,
+            "by_concurrency": {
+                f"{entry['value']:g}": {key: entry[key] for key in ("pairs", "verdict", "speedup")}
+                for result, entry in zip(self._results, by_load.values(), strict=True)
+                if result.load.closed and result.load.value is not None
+            },
+            "by_load": by_load,
+            "by_category": self._by_category(self._pairs),
+        }
+
+    def _by_category(self, pairs: Pairs) -> dict[str, Any]:
+        import numpy as np
+
+        names = self._evidence.table.names
+        codes = sorted(np.unique(pairs.category).tolist(), key=names.__getitem__)
+        parts = {names[code]: pairs.select(pairs.category == code) for code in codes}
+        return {name: {"pairs": len(part), "speedup": self._rows(part)} for name, part in parts.items()}
+
+    def _rows(self, pairs: Pairs) -> dict[str, Any]:
+        return {name: row(interval) for name, interval in pair_speedups(pairs, one_piece=self._one_piece).items()}
+
+    def verdict(self) -> dict[str, Any]:
+        """Break-even, what could have been seen, and the verdict."""
+        found = self._break_even()
+        code, sentence = self._judgement()
+        return {
+            "break_even_concurrency": found.at,
+            "break_even_reason": found.reason,
+            "break_even_interval": found.interval_json(),
+            "detectable_effect": detectable_effect(headline(self._pairs)),
+            "noise_floor": self._noise,
+            "client_bound": {
+                "bound": any(result.client.reason for result in self._results),
+                "share": LIMIT,
+                "by_load": {result.load.label: result.client.to_json() for result in self._results},
+            },
+            "verdict": sentence,
+            "verdict_code": code,
+            "withheld": self._withheld,
+        }
+
+    def _judgement(self) -> tuple[str, str]:
+        if self._withheld:
+            return INCONCLUSIVE, f"No verdict: {self._withheld}."
+        if is_aa(self._evidence.provenance) and self._levels:
+            return AA, aa_sentence(headline(self._pairs))
+        return overall_code(self._levels), verdict_sentence(self._levels)
+
+    def _break_even(self) -> BreakEven:
+        if self._withheld:
+            reason = f"no verdict: {self._withheld}"
+            return BreakEven(None, reason, interval_reason=reason)
+        points = [(r.load.value, r.headline) for r in self._results if r.load.closed and r.load.value]
+        return break_even(points, seed=self._seed)
+
+    def explanations(self) -> dict[str, Any]:
+        """Why it is so, and what it means for capacity and cost."""
+        temperature = self._evidence.options.get("temperature")
+        rows = self._evidence.arm(SPECULATIVE).measured
+        return {
+            "correlation": correlations(self._pairs, temperature if isinstance(temperature, (int, float)) else None),
+            "acceptance_by_position": acceptance_by_position(self._evidence.table, rows),
+            "predicted": {"by_load": {r.load.label: r.efficiency.to_json() for r in self._results}},
+            "capacity": self._capacity(),
+            "cost": self._cost(),
+            "steady_state": {"by_load": {r.load.label: steady_state(r.pairs) for r in self._results}},
+        }
+
+    def _capacity(self) -> dict[str, Any]:
+        levels = service_levels(self._evidence.options)
+        wanted = self._evidence.options.get("slo_share")
+        found = {
+            arm: [
+                attained(label, group, levels, _requests_per_second(group))
+                for (name, label), group in self._evidence.groups.items()
+                if name == arm and levels
+            ]
+            for arm in ARMS
+        }
+        return capacity_section(found, levels, wanted if isinstance(wanted, float) else SHARE)
+
+    def _cost(self) -> dict[str, Any]:
+        closed = [result for result in self._results if result.load.closed]
+        rates = {result.load.label: {arm: result.rate(arm) for arm in ARMS} for result in closed}
+        gains = {result.load.label: result.speedups["output_tokens_per_second"] for result in closed}
+        return cost_section(rates, gains, self._evidence.provenance)
 
 
-def _by(pairs: Iterable[Pair], key: Any) -> list[tuple[Any, list[Pair]]]:
-    grouped: dict[Any, list[Pair]] = defaultdict(list)
-    for pair in pairs:
-        grouped[key(pair)].append(pair)
-    return sorted(grouped.items())
-
-
-def _speedups(pairs: Sequence[Pair], others: _Others | None, evidence: Evidence, seed: int) -> dict[str, Any]:
-    void = any(answers_in_one_piece(evidence.arm(arm).measured) for arm in ARMS)
-    found = {}
-    for name, measure in PAIR_COSTS.items():
-        if void and name in _STREAMING:
-            found[name] = Interval(None, None, None, 0, "an arm answers in one piece")
-        else:
-            found[name] = speedup(pair_costs(pairs, measure), seed=seed)
-    if others is not None:
-        found["output_tokens_per_second"] = speedup(throughput_costs(pairs, others.of), seed=seed, unit="blocks")
-    return {name: _row(interval) for name, interval in found.items()}
-
-
-def _row(interval: Interval) -> dict[str, Any]:
-    return {
-        "estimate": interval.estimate,
-        "low": interval.low,
-        "high": interval.high,
-        "confidence": CONFIDENCE,
-        "count": interval.count,
-        "reason": interval.reason,
-    }
-
-
-class _Others:
-    """The requests outside the window, by arm, concurrency and block."""
-
-    def __init__(self, evidence: Evidence) -> None:
-        self._blocks: dict[tuple[str, int, int | None], list[Record]] = defaultdict(list)
-        for (arm, concurrency), group in evidence.groups.items():
-            for record in group.others:
-                self._blocks[arm, concurrency, record.block].append(record)
-
-    def of(self, pair: Pair, arm: str) -> Sequence[Record]:
-        """Those of a pair's block in one arm."""
-        return self._blocks.get((arm, pair.concurrency, pair.baseline.block), [])
+def _requests_per_second(group: Any) -> float | None:
+    starts, ends = active_intervals(group.table, group.measured)
+    active = float((ends - starts).sum()) * 1e-9
+    return len(group.measured) / active if active > 0 else None

@@ -1,45 +1,68 @@
-"""Time over work of a pair (or of a block of pairs), for every metric that a speed-up is given of."""
+"""Time over work of every pair, for every metric that a speed-up is given of."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from trtspec.loadtest.bootstrap import Cost
-from trtspec.loadtest.pairing import Pair
-from trtspec.loadtest.records import Record
-from trtspec.loadtest.throughput import measure_load
-from trtspec.loadtest.timeline import timeline
+from trtspec.loadtest.pairing import Pairs
+from trtspec.loadtest.table import NEVER, Table
+from trtspec.spec.names import BASELINE_ARM, SPECULATIVE
 
-__all__ = ["HEADLINE", "PAIR_COSTS", "pair_costs", "throughput_costs"]
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["HEADLINE", "PAIR_COSTS", "Cost", "latency_ns", "pair_costs", "pair_values"]
 
 # the metric that verdicts rest on: what a user waits for, freed of answers' lengths
 HEADLINE = "latency_per_token"
 
-# record → (time, work), None where it was not measured
-Measure = Callable[[Record], "tuple[float, float] | None"]
+
+@dataclass(frozen=True)
+class Cost:
+    """Time (ns) and work of the requests in `rows` of a table; NaN where it was not measured."""
+
+    time: NDArray[Any]
+    work: NDArray[Any]
 
 
-def _latency(record: Record) -> tuple[float, float] | None:
-    line = timeline(record)
-    return (float(line.last_ns - line.origin_ns), 1.0) if line else None
+Measure = Callable[[Table, "NDArray[Any]"], Cost]
 
 
-def _latency_per_token(record: Record) -> tuple[float, float] | None:
-    line = timeline(record)
-    return (float(line.last_ns - line.origin_ns), float(line.tokens)) if line and line.tokens else None
+def latency_ns(table: Table, rows: NDArray[Any]) -> NDArray[Any]:
+    """Until the last text, from when the request should have been sent; NaN without text."""
+    return _since(table.last_ns[rows], table.origin_ns[rows])
 
 
-def _time_to_first(record: Record) -> tuple[float, float] | None:
-    line = timeline(record)
-    return (float(line.first_ns - line.origin_ns), 1.0) if line else None
+def _since(later: NDArray[Any], earlier: NDArray[Any]) -> NDArray[Any]:
+    import numpy as np
+
+    return np.where(later == NEVER, np.nan, (later - earlier).astype(float))
 
 
-def _time_per_token(record: Record) -> tuple[float, float] | None:
-    line = timeline(record)
-    if line is None or not line.tokens_after_first:
-        return None
-    return float(line.last_ns - line.first_ns), float(line.tokens_after_first)
+def _positive(counts: NDArray[Any]) -> NDArray[Any]:
+    import numpy as np
+
+    return np.where(counts > 0, counts.astype(float), np.nan)
+
+
+def _latency(table: Table, rows: NDArray[Any]) -> Cost:
+    time = latency_ns(table, rows)
+    return Cost(time, time * 0 + 1)
+
+
+def _latency_per_token(table: Table, rows: NDArray[Any]) -> Cost:
+    return Cost(latency_ns(table, rows), _positive(table.tokens[rows]))
+
+
+def _time_to_first(table: Table, rows: NDArray[Any]) -> Cost:
+    time = _since(table.first_ns[rows], table.origin_ns[rows])
+    return Cost(time, time * 0 + 1)
+
+
+def _time_per_token(table: Table, rows: NDArray[Any]) -> Cost:
+    return Cost(_since(table.last_ns[rows], table.first_ns[rows]), _positive(table.tokens_after_first[rows]))
 
 
 PAIR_COSTS: dict[str, Measure] = {
@@ -50,44 +73,19 @@ PAIR_COSTS: dict[str, Measure] = {
 }
 
 
-def pair_costs(pairs: Iterable[Pair], measure: Measure) -> list[Cost]:
-    """One cost a pair, those left out that an arm did not measure."""
-    costs = []
-    for pair in pairs:
-        baseline, speculative = measure(pair.baseline), measure(pair.speculative)
-        if baseline is not None and speculative is not None:
-            costs.append(Cost(*baseline, *speculative, stratum=pair.concurrency))
-    return costs
+def pair_costs(pairs: Pairs, measure: Measure) -> NDArray[Any]:
+    """[pairs, 4]: time and work of the baseline, then of the speculative arm; NaN where an arm did not measure it."""
+    import numpy as np
+
+    both = [measure(pairs.table, pairs.rows(arm)) for arm in (BASELINE_ARM, SPECULATIVE)]
+    return np.stack([column for cost in both for column in (cost.time, cost.work)], axis=1)
 
 
-def throughput_costs(pairs: Iterable[Pair], others: Callable[[Pair, str], Sequence[Record]]) -> list[Cost]:
-    """One cost a block (active seconds over tokens): requests of one block share the server and are no single units.
+def pair_values(pairs: Pairs, measure: Measure) -> NDArray[Any]:
+    """How many times faster each pair is on its own; NaN where it cannot be told."""
+    import numpy as np
 
-    `others(pair, arm)` are the requests that kept the load up in the pair's block. At concurrency 1 every pair is its
-    own block.
-    """
-    blocks: dict[tuple[int, int | str], list[Pair]] = defaultdict(list)
-    for pair in pairs:
-        blocks[pair.concurrency, _block(pair)].append(pair)
-    costs = []
-    for (concurrency, _), members in blocks.items():
-        first = members[0]
-        baseline = measure_load([pair.baseline for pair in members], others(first, "baseline"))
-        speculative = measure_load([pair.speculative for pair in members], others(first, "speculative"))
-        if baseline.tokens and speculative.tokens:
-            costs.append(
-                Cost(
-                    baseline.seconds,
-                    float(baseline.tokens),
-                    speculative.seconds,
-                    float(speculative.tokens),
-                    stratum=concurrency,
-                )
-            )
-    return costs
-
-
-def _block(pair: Pair) -> int | str:
-    if pair.concurrency == 1:
-        return pair.key
-    return -1 if pair.baseline.block is None else pair.baseline.block
+    costs = pair_costs(pairs, measure)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found: NDArray[Any] = (costs[:, 0] / costs[:, 1]) / (costs[:, 2] / costs[:, 3])
+    return np.where(np.isfinite(found), found, np.nan)

@@ -12,15 +12,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from trtspec.errors import RequestFailed
-from trtspec.loadtest.equality import equality
+from trtspec.loadtest.equality import first_divergence
+from trtspec.loadtest.jobs import Job
 from trtspec.loadtest.pairing import Pair
-from trtspec.loadtest.plan import Job
-from trtspec.loadtest.prompts import Prompt
-from trtspec.loadtest.sender import ArmClient
+from trtspec.loadtest.sender import ArmClient, SendOptions
 from trtspec.spec.names import BASELINE_ARM, SPECULATIVE, Arm
-from trtspec.wire import next_token_logits
+from trtspec.wire import Connection, next_token_logits
 
-__all__ = ["LIMIT", "NEAR_TIE", "Examiner", "examine"]
+__all__ = ["LIMIT", "NEAR_TIE", "Diverged", "Examiner", "examine"]
 
 # at most so many pairs are asked again
 LIMIT = 20
@@ -33,16 +32,24 @@ _BEYOND = 16
 
 @dataclass(frozen=True)
 class Examiner:
-    """Both arms' clients, the prompts by id, and the engines' computation type (None: unknown)."""
+    """Both arms' gRPC connections, what makes requests, and the engines' computation type (None: unknown)."""
 
-    clients: Mapping[Arm, ArmClient]
-    prompts: Mapping[str, Prompt]
+    connections: Mapping[Arm, Connection]
+    options: SendOptions
     dtype: str | None = None
 
     @property
     def threshold(self) -> float:
         """Gap of two logits up to which a choice counts as a near-tie."""
         return NEAR_TIE.get(self.dtype or "", _UNKNOWN_TYPE)
+
+
+@dataclass(frozen=True)
+class Diverged:
+    """A pair whose texts differ, and the job that it came from."""
+
+    pair: Pair
+    job: Job
 
 
 @dataclass
@@ -61,32 +68,30 @@ class _Tokens:
         return len(self.texts)
 
 
-async def examine(examiner: Examiner, pairs: Sequence[Pair]) -> list[dict[str, Any]]:
+async def examine(examiner: Examiner, diverged: Sequence[Diverged]) -> list[dict[str, Any]]:
     """What is known about the first divergence of each pair that diverged, at most `LIMIT` of them.
 
     Each has `verdict`: "near-tie", "logic fault?", "not reproduced" (asked again, the arms agree, and the place is no
     near-tie) or "not examined" with a `reason`.
     """
-    by_key = {(pair.key, pair.concurrency): pair for pair in pairs}
-    places = equality(pairs)["first_divergence"]
     results = []
-    for place in places[:LIMIT]:
-        pair = by_key[place["pair"], place["concurrency"]]
-        results.append({"pair": pair.key, "concurrency": pair.concurrency, **await _examined(examiner, pair, place)})
+    for one in diverged[:LIMIT]:
+        pair = one.pair
+        place = first_divergence(pair)
+        found = await _examined(examiner, one, place)
+        results.append({"pair": pair.key, "concurrency": pair.concurrency, "load": pair.load, **found})
     return results
 
 
-async def _examined(examiner: Examiner, pair: Pair, place: Mapping[str, Any]) -> dict[str, Any]:
-    prompt = examiner.prompts.get(pair.baseline.prompt_id)
-    if prompt is None:
-        return _unknown("its prompt is not known")
-    limit = pair.baseline.max_tokens or prompt.max_tokens
+async def _examined(examiner: Examiner, one: Diverged, place: Mapping[str, Any]) -> dict[str, Any]:
+    if one.job.turn:
+        return _unknown("a later turn of a conversation")
+    limit = one.job.max_tokens
     if place["token_index"] is not None:
         limit = min(limit, place["token_index"] + _BEYOND)
-    job = Job(prompt, pair.key, 0, limit)
+    job = replace(one.job, max_tokens=limit)
     try:
-        baseline = await _tokens(examiner.clients[BASELINE_ARM], job)
-        speculative = await _tokens(examiner.clients[SPECULATIVE], job)
+        baseline, speculative = [await _tokens(examiner, arm, job) for arm in (BASELINE_ARM, SPECULATIVE)]
         return await _at_first_difference(examiner, baseline, speculative, place["character"])
     except RequestFailed as error:
         return _unknown(error.message)
@@ -96,10 +101,10 @@ def _unknown(reason: str) -> dict[str, Any]:
     return {"verdict": "not examined", "reason": reason}
 
 
-async def _tokens(client: ArmClient, job: Job) -> _Tokens:
-    tokens = _Tokens()
-    request = replace(client.request(job), token_details=True)
-    async with aclosing(client.connection.stream(request, timeout=client.options.timeout)) as chunks:
+async def _tokens(examiner: Examiner, arm: Arm, job: Job) -> _Tokens:
+    tokens, connection = _Tokens(), examiner.connections[arm]
+    request = replace(ArmClient(arm, connection, examiner.options, lambda _: None).request(job), token_details=True)
+    async with aclosing(connection.stream(request, timeout=examiner.options.timeout)) as chunks:
         async for chunk in chunks:
             if chunk.details is not None:
                 tokens.ids += chunk.details.ids
@@ -133,8 +138,7 @@ async def _at_first_difference(
 
 
 async def _logits(examiner: Examiner, ids: Sequence[int]) -> Any:
-    client = examiner.clients[BASELINE_ARM]
-    return await next_token_logits(client.connection, ids, timeout=client.options.timeout)
+    return await next_token_logits(examiner.connections[BASELINE_ARM], ids, timeout=examiner.options.timeout)
 
 
 def _best(logits: Any) -> dict[str, Any]:

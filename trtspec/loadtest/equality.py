@@ -5,27 +5,42 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from trtspec.loadtest.pairing import Pair
-from trtspec.loadtest.records import ChunkRecord
+from trtspec.loadtest.pairing import Pair, Pairs, record_pairs
+from trtspec.loadtest.records import ChunkRecord, concurrency_label
 
-__all__ = ["common_prefix", "equality", "tokens_before"]
+__all__ = ["LISTED", "common_prefix", "equality", "first_divergence", "tokens_before"]
 
+LISTED = 500
+"""places that are listed at most: the first ones in order of level and time"""
 _SHOWN = 40
 
 
-def equality(pairs: Sequence[Pair], examined: Iterable[Mapping[str, Any]] = ()) -> dict[str, Any]:
-    """Counts of identical and diverged pairs, and `first_divergence` of each diverged one.
+def equality(pairs: Pairs, examined: Iterable[Mapping[str, Any]] = ()) -> dict[str, Any]:
+    """Counts of identical and diverged pairs, and `first_divergence` of diverged ones, at most `LISTED`.
 
     `examined` are the results of `trtspec.loadtest.divergence` (the two best tokens and their gap), merged in by pair
-    and concurrency.
+    and load level.
     """
-    known = {(item["pair"], item["concurrency"]): item for item in examined}
-    diverged = [pair for pair in pairs if pair.baseline.text != pair.speculative.text]
-    places = [{**_place(pair), **known.get((pair.key, pair.concurrency), {})} for pair in diverged]
-    return {"identical": len(pairs) - len(diverged), "diverged": len(diverged), "first_divergence": places}
+    import numpy as np
+
+    table = pairs.table
+    same = table.text_hash[pairs.baseline] == table.text_hash[pairs.speculative]
+    apart = np.flatnonzero(~same)
+    known = {_key(item): item for item in examined}
+    places = [first_divergence(pair) for pair in record_pairs(pairs.select(apart[:LISTED]))]
+    return {
+        "identical": len(pairs) - len(apart),
+        "diverged": len(apart),
+        "first_divergence": [{**place, **known.get(_key(place), {})} for place in places],
+    }
 
 
-def _place(pair: Pair) -> dict[str, Any]:
+def _key(item: Mapping[str, Any]) -> tuple[Any, str]:
+    return item.get("pair"), str(item.get("load") or concurrency_label(item.get("concurrency") or 1))
+
+
+def first_divergence(pair: Pair) -> dict[str, Any]:
+    """Where a pair's texts part: character, index of the token, and what each arm wrote from there on."""
     baseline, speculative = pair.baseline, pair.speculative
     at = common_prefix(baseline.text, speculative.text)
     # the arm that sends smaller chunks tells the token's place more precisely
@@ -35,6 +50,7 @@ def _place(pair: Pair) -> dict[str, Any]:
         "prompt_id": baseline.prompt_id,
         "category": pair.category,
         "concurrency": pair.concurrency,
+        "load": pair.load,
         "character": at,
         "token_index": tokens_before(finer.chunks, at),
         "baseline_text": baseline.text[at : at + _SHOWN],

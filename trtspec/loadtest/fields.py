@@ -75,6 +75,10 @@ class Fields:
                 return choice
         raise self._wrong(key, " or ".join(repr(choice) for choice in choices))
 
+    def optional_choice(self, key: str, choices: Sequence[Choice]) -> Choice | None:
+        """One of `choices` or None."""
+        return None if self._data.get(key) is None else self.choice(key, choices)
+
     def integer(self, key: str) -> int:
         """A whole number (also written as 12.0)."""
         value = self._get(key)

@@ -15,15 +15,14 @@ from trtspec.spec.names import ROLES, Role
 __all__ = ["engine_facts", "run_provenance"]
 
 
-def run_provenance(spec_file: SpecFile, options: RunOptions, prompts: PromptSet) -> dict[str, Any]:
-    """The content of provenance.json."""
+def run_provenance(spec_file: SpecFile | None, options: RunOptions, prompts: PromptSet) -> dict[str, Any]:
+    """The content of provenance.json; a run without a spec is named "ab" and has no engines."""
     return {
         "schema": 1,
         **provenance(),
-        "name": spec_file.spec.name,
-        "spec": spec_file.spec.model_dump(mode="json"),
+        **_of_spec(spec_file),
         "options": options.as_json(),
-        "engines": {role: engine_facts(spec_file, role) for role in ROLES},
+        "labels": dict(options.labels),
         "prompts": {
             "source": prompts.source,
             "count": len(prompts.prompts),
@@ -33,6 +32,13 @@ def run_provenance(spec_file: SpecFile, options: RunOptions, prompts: PromptSet)
         "machine": machine_facts(),
         "clock": "time.perf_counter_ns; times compare within this run only",
     }
+
+
+def _of_spec(spec_file: SpecFile | None) -> dict[str, Any]:
+    if spec_file is None:
+        return {"name": "ab"}
+    engines = {role: engine_facts(spec_file, role) for role in ROLES}
+    return {"name": spec_file.spec.name, "spec": spec_file.spec.model_dump(mode="json"), "engines": engines}
 
 
 def engine_facts(spec_file: SpecFile, role: Role) -> dict[str, Any] | None:

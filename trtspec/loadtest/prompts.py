@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import random
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -23,12 +23,20 @@ _RANDOM_COUNT = 200
 
 @dataclass(frozen=True)
 class Prompt:
-    """One user message, its category and how many tokens the answer may have."""
+    """One user message, its category and how many tokens the answer may have.
+
+    `messages` ({role, content}) are sent instead of the bare `text`, its last one the user's: a system prompt, earlier
+    turns. Prompts of one `session` are its turns in order of `turn`: each is sent with the turns before and the answers
+    that they got, so its own `messages` hold only what is new.
+    """
 
     id: str
     category: str
     text: str
     max_tokens: int
+    messages: tuple[Mapping[str, str], ...] | None = None
+    session: str | None = None
+    turn: int | None = None
 
 
 @dataclass(frozen=True)

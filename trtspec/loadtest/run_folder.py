@@ -9,15 +9,23 @@ from typing import Any
 
 from trtspec.errors import RecordsError
 from trtspec.files import read_json
-from trtspec.loadtest.records import FILE_NAME, Record, read_records
+from trtspec.loadtest.caveat import Caveat
+from trtspec.loadtest.reading import read_table
+from trtspec.loadtest.records import FILE_NAME, Record
 from trtspec.loadtest.summary import summarise
+from trtspec.loadtest.table import Table
+from trtspec.loadtest.telemetry.samples import FILE_NAME as TELEMETRY
+from trtspec.loadtest.telemetry.samples import Samples, read_samples
 
 __all__ = ["Run", "RunFolder", "latest_run", "read_run", "summarise_run"]
 
 
 # what the files beside the records hold, as far as it is an object or a list of objects
-_OBJECTS = {"client", "engines", "machine", "options", "packages", "prompts", "spec"}
-_LISTS = {"divergences", "servers"}
+_OBJECTS = {
+    "calibration", "client", "cold_start", "engines", "machine", "options", "packages", "placement", "prompts", "spec",
+    "targets",
+}  # fmt: skip
+_LISTS = {"divergences", "servers", "telemetry"}
 
 
 @dataclass(frozen=True)
@@ -47,6 +55,11 @@ class RunFolder:
         return self.path / "divergence.json"
 
     @property
+    def telemetry(self) -> Path:
+        """What the servers and their GPUs showed while they were measured."""
+        return self.path / TELEMETRY
+
+    @property
     def summary(self) -> Path:
         """What is computed from all this."""
         return self.path / "summary.json"
@@ -58,27 +71,34 @@ class RunFolder:
 
 @dataclass(frozen=True)
 class Run:
-    """A run as read: its records and, where they exist, what stands beside them."""
+    """A run as read: its requests and, where they exist, what stands beside them."""
 
     path: Path
-    records: list[Record]
+    table: Table
     provenance: dict[str, Any] = field(default_factory=dict)
     measurement: dict[str, Any] = field(default_factory=dict)
     divergences: list[dict[str, Any]] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    samples: Samples = field(default_factory=Samples)
+
+    @property
+    def records(self) -> list[Record]:
+        """All requests with their texts, read again. Meant for small runs."""
+        return self.table.records(range(len(self.table)))
 
 
 def read_run(path: Path) -> Run:
     """The run in a folder, or the one file of records at `path`; RecordsError when there is none."""
     if path.is_file() or not path.exists():
         warnings: list[str] = []
-        return Run(path, read_records(path, warnings.append), warnings=warnings)
+        return Run(path, read_table(path, warnings.append), warnings=warnings)
     folder, warnings = RunFolder(path), []
-    records = read_records(folder.requests, warnings.append)
+    table = read_table(folder.requests, warnings.append)
     provenance, measurement, divergence = (
         _optional(file, warnings.append) for file in (folder.provenance, folder.measurement, folder.divergence)
     )
-    return Run(path, records, provenance, measurement, divergence.get("divergences", []), warnings)
+    samples = read_samples(folder.telemetry)
+    return Run(path, table, provenance, measurement, divergence.get("divergences", []), warnings, samples)
 
 
 def _optional(path: Path, warn: Callable[[str], None]) -> dict[str, Any]:
@@ -87,14 +107,15 @@ def _optional(path: Path, warn: Callable[[str], None]) -> dict[str, Any]:
     try:
         data = read_json(path)
     except (OSError, ValueError, RecursionError) as error:
-        warn(f"{path}: cannot be read and was left out ({error})")
+        reason = error.strerror if isinstance(error, OSError) else error
+        warn(f"{path.name}: cannot be read and was left out ({reason})")
         return {}
     if not isinstance(data, dict):
-        warn(f"{path}: holds no JSON object and was left out")
+        warn(f"{path.name}: holds no JSON object and was left out")
         return {}
     misshapen = [key for key, value in data.items() if not _has_its_shape(key, value)]
     if misshapen:
-        warn(f"{path}: {', '.join(misshapen)} cannot be used and was left out")
+        warn(f"{path.name}: {', '.join(misshapen)} cannot be used and was left out")
     return {key: value for key, value in data.items() if key not in misshapen}
 
 
@@ -105,9 +126,14 @@ def _has_its_shape(key: str, value: Any) -> bool:
 
 
 def summarise_run(run: Run) -> dict[str, Any]:
-    """`summarise` with all that the run has; what was wrong with its files is among the warnings."""
-    summary = summarise(run.records, run.provenance, run.measurement, run.divergences)
-    summary["comparison"]["warnings"][:0] = run.warnings
+    """`summarise` with all that the run has; what was wrong with its files is among the warnings.
+
+    The same bytes wherever the folder lies: warnings name files, not paths.
+    """
+    summary = summarise(run.table, run.provenance, run.measurement, run.divergences, run.samples)
+    found = [Caveat("unreadable-file", text) for text in run.warnings]
+    summary["comparison"]["warnings"][:0] = [caveat.text for caveat in found]
+    summary["comparison"]["caveats"][:0] = [caveat.to_json() for caveat in found]
     return summary
 
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from trtspec.loadtest.records import Record
-from trtspec.spec.names import Arm
+from trtspec.loadtest.levels import parse_level
+from trtspec.loadtest.table import UNKNOWN, Table
+from trtspec.spec.names import ARMS, Arm
 
-__all__ = ["START_BURST", "Group", "group_records", "mark_start_burst"]
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Rows = NDArray[Any]
+
+__all__ = ["START_BURST", "Group", "groups_of", "mark_start_bursts"]
 
 START_BURST = "start burst"
 # starts closer together than this share of the first answer's time are simultaneous
@@ -18,34 +23,42 @@ _SIMULTANEOUS = 0.05
 
 @dataclass(frozen=True)
 class Group:
-    """The records of one arm at one concurrency (or of several, pooled)."""
+    """Requests of one arm at one load level (or at several, pooled): rows of a table in order of start."""
 
-    records: tuple[Record, ...]
+    table: Table
+    rows: Rows
 
     @property
-    def counted(self) -> list[Record]:
+    def counted(self) -> Rows:
         """Requests inside the window, whether they succeeded or not."""
-        return [record for record in self.records if record.excluded is None]
+        inside: Rows = self.rows[self.table.excluded[self.rows] == UNKNOWN]
+        return inside
 
     @property
-    def measured(self) -> list[Record]:
+    def measured(self) -> Rows:
         """Requests that latencies are taken from: inside the window and complete."""
-        return [record for record in self.counted if record.ok]
+        counted = self.counted
+        measured: Rows = counted[self.table.ok[counted]]
+        return measured
 
     @property
-    def failed(self) -> list[Record]:
+    def failed(self) -> Rows:
         """Requests inside the window that failed; those cancelled by the tester are no failures."""
-        return [record for record in self.counted if record.error is not None]
+        counted = self.counted
+        failed: Rows = counted[self.table.failed[counted]]
+        return failed
 
     @property
-    def others(self) -> list[Record]:
+    def others(self) -> Rows:
         """Requests outside the window that kept the server busy."""
-        return [record for record in self.records if record.excluded is not None and record.error is None]
+        outside = self.table.excluded[self.rows] != UNKNOWN
+        others: Rows = self.rows[outside & (self.table.error[self.rows] == UNKNOWN)]
+        return others
 
     @property
     def excluded(self) -> int:
         """Requests left out: outside the window, or cancelled."""
-        return len(self.records) - len(self.measured) - len(self.failed)
+        return len(self.rows) - len(self.measured) - len(self.failed)
 
     @property
     def error_rate(self) -> float | None:
@@ -54,29 +67,48 @@ class Group:
         return len(self.failed) / finished if finished else None
 
 
-def group_records(records: Iterable[Record]) -> dict[tuple[Arm, int], Group]:
-    """(arm, concurrency) → its records in order of start, start bursts marked."""
-    groups: dict[tuple[Arm, int], list[Record]] = defaultdict(list)
-    for record in records:
-        groups[record.arm, record.concurrency].append(record)
-    ordered = {key: sorted(group, key=lambda record: record.start_ns) for key, group in sorted(groups.items())}
-    return {key: Group(tuple(mark_start_burst(group))) for key, group in ordered.items()}
+def groups_of(table: Table) -> dict[tuple[Arm, str], Group]:
+    """(arm, load label) → its requests in order of start, in order of arm and level. Start bursts: mark them before."""
+    import numpy as np
+
+    groups = {}
+    for arm in ARMS:
+        rows = table.arm_rows(arm)
+        rows = rows[np.argsort(table.start_ns[rows], kind="stable")]
+        loads = table.load[rows]
+        levels = [parse_level(table.names[code]) for code in np.unique(loads).tolist()]
+        for level in sorted(levels, key=lambda level: level.order):
+            groups[arm, level.label] = Group(table, rows[loads == table.code(level.label)])
+    return groups
 
 
-def mark_start_burst(ordered: Sequence[Record]) -> list[Record]:
-    """`ordered`, with the requests that opened a closed loop all at once marked as excluded.
+def mark_start_bursts(table: Table) -> Table:
+    """`table`, with the requests that opened a closed loop all at once marked as excluded.
 
     They queue behind one another, so their first tokens come several times later than in the steady state. Applies to
     records that do not say themselves whether they are warm-up; needs at least as many steady requests as burst.
     """
-    if not ordered or any(record.marked for record in ordered):
-        return list(ordered)
+    import numpy as np
+
+    if table.marked.all():
+        return table
+    bursts = [_burst(table, group.rows) for group in groups_of(table).values()]
+    rows = np.concatenate(bursts)
+    return table.with_excluded(rows, START_BURST) if len(rows) else table
+
+
+def _burst(table: Table, ordered: Rows) -> Rows:
+    """The rows among `ordered` (one arm and level) that are a start burst."""
+    nothing = ordered[:0]
+    if not len(ordered) or table.marked[ordered].any():
+        return nothing
     first = ordered[0]
-    limit = first.start_ns + _SIMULTANEOUS * max(0, first.end_ns - first.start_ns)
-    burst = [record for record in ordered if record.start_ns <= limit]
+    start, end = (int(column[first]) for column in (table.start_ns, table.end_ns))
+    limit = start + _SIMULTANEOUS * max(0, end - start)
+    burst = ordered[table.start_ns[ordered] <= limit]
     steady = ordered[len(burst) :]
-    is_burst = 2 <= len(burst) <= first.concurrency and len(steady) >= len(burst)
+    is_burst = 2 <= len(burst) <= table.concurrency[first] and len(steady) >= len(burst)
     # in a closed loop the next request starts when one of the burst has ended
-    if not is_burst or steady[0].start_ns < min(record.end_ns for record in burst):
-        return list(ordered)
-    return [*(replace(record, excluded=START_BURST) for record in burst), *steady]
+    if not is_burst or table.start_ns[steady[0]] < table.end_ns[burst].min():
+        return nothing
+    return burst

@@ -4,76 +4,72 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import signal
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from trtspec.errors import RequestFailed
 from trtspec.loadtest.arms import ArmServer
-from trtspec.loadtest.closed_loop import run_closed_loop
+from trtspec.loadtest.cold_start import first_answer
+from trtspec.loadtest.crew import Address, Crew, Half, LocalCrew
 from trtspec.loadtest.divergence import Examiner, examine
-from trtspec.loadtest.lag import SelfCheck
-from trtspec.loadtest.pairing import make_pairs
-from trtspec.loadtest.plan import Block, Level, total_requests
+from trtspec.loadtest.jobs import Shape
+from trtspec.loadtest.loop import frozen_heap, run_loop
+from trtspec.loadtest.outcome import Outcome, growth
+from trtspec.loadtest.plan import Block, Level, make_plan, next_round, total_requests
 from trtspec.loadtest.prompts import Prompt
+from trtspec.loadtest.recorder import Recorder
 from trtspec.loadtest.records import Record, RecordWriter
 from trtspec.loadtest.run_folder import RunFolder
-from trtspec.loadtest.selection import group_records
-from trtspec.loadtest.sender import ArmClient, Place, SendOptions
+from trtspec.loadtest.sender import ArmClient, SendOptions
 from trtspec.loadtest.status import Listener, Tracker
-from trtspec.spec.names import FRONTEND_MODEL, TARGET_MODEL, Arm
-from trtspec.wire import Connection, model_counts, wait_ready
+from trtspec.loadtest.stopping import Patience, Watch
+from trtspec.loadtest.telemetry import Source, Telemetry
+from trtspec.loadtest.telemetry.scrape import fetch
+from trtspec.loadtest.workers import WorkerCrew
+from trtspec.spec.names import Arm
+from trtspec.wire import Connection, ModelCounts, OpenedTarget, open_target
 
-__all__ = ["Assignment", "Outcome", "measure"]
+__all__ = ["Assignment", "measure"]
 
 _READY = 30.0
-# the longest time over which connections of a level start
-_LONGEST_RAMP = 2.0
+# the longest time over which connections of a level start, or an open loop runs before it is measured
+_LONGEST_RAMP = 10.0
 _FIRST_RAMP = 0.5
 
 
 @dataclass(frozen=True)
 class Assignment:
-    """What is to be measured, where, and who is told."""
+    """What is to be measured, where, and who is told.
+
+    `done` are the blocks (load, index) that an earlier, interrupted part of this run has measured.
+    """
 
     servers: Mapping[Arm, ArmServer]
-    levels: Sequence[Level]
     prompts: Sequence[Prompt]
+    shape: Shape
     options: SendOptions
     folder: RunFolder
+    patience: Patience = field(default_factory=Patience)
+    workers: int = 1
     dtype: str | None = None
+    count_tokens: Callable[[str], int] | None = None
     listener: Listener | None = None
+    done: frozenset[tuple[str, int]] = frozenset()
 
-
-@dataclass
-class Outcome:
-    """How the measurement went. `stopped` tells why it ended early; divergences are those that were examined."""
-
-    records: list[Record] = field(default_factory=list)
-    servers: list[dict[str, Any]] = field(default_factory=list)
-    client: dict[str, Any] = field(default_factory=dict)
-    divergences: list[dict[str, Any]] = field(default_factory=list)
-    stopped: str | None = None
-    interrupted: bool = False
-
-    def as_json(self) -> dict[str, Any]:
-        """The content of measurement.json."""
-        return {
-            "schema": 1,
-            "interrupted": self.interrupted,
-            "stopped": self.stopped,
-            "client": self.client,
-            "servers": self.servers,
-        }
+    @property
+    def one_server(self) -> bool:
+        """True where both arms are the same server, so that its own counts are of both."""
+        return len({server.url for server in self.servers.values()}) == 1
 
 
 def measure(assignment: Assignment) -> Outcome:
     """Send everything and record it; Ctrl-C ends it early with what there is. ServerUnreachable before it begins."""
-    return asyncio.run(_measure(assignment))
+    return run_loop(_measure(assignment))
 
 
 async def _measure(assignment: Assignment) -> Outcome:
@@ -106,108 +102,181 @@ def _on_interrupt(work: asyncio.Task[None]) -> Any:
             loop.remove_signal_handler(signal.SIGINT)
 
 
+@dataclass
 class _Session:
-    def __init__(self, assignment: Assignment, outcome: Outcome) -> None:
-        self._assignment = assignment
-        self._outcome = outcome
-        self._tracker = Tracker(total_requests(assignment.levels))
-        self._clients: dict[Arm, ArmClient] = {}
+    assignment: Assignment
+    outcome: Outcome
+    targets: dict[Arm, OpenedTarget] = field(default_factory=dict)
 
     async def run(self) -> None:
+        given = self.assignment
         async with AsyncExitStack() as stack:
-            writer = stack.enter_context(RecordWriter(self._assignment.folder.requests))
-            for arm, server in self._assignment.servers.items():
-                connection = await stack.enter_async_context(Connection(server.url))
-                await wait_ready(connection, timeout=_READY)
-                on_record = partial(self._record, writer)
-                self._clients[arm] = ArmClient(arm, connection, self._assignment.options, on_record, server.fatal)
-            check = await stack.enter_async_context(SelfCheck())
+            writer = stack.enter_context(RecordWriter(given.folder.requests))
+            tracker = Tracker(self._total())
+            keep = given.patience.until is not None
+            self.recorder = Recorder(writer, tracker, given.listener, given.count_tokens, keep)
+            for arm, server in given.servers.items():
+                await asyncio.to_thread(server.activate)
+                target = open_target(server.url, kind=server.kind, model=server.model)
+                self.targets[arm] = await stack.enter_async_context(target)
+                await target.wait_ready(timeout=_READY)
+                self.outcome.targets[arm] = await _facts(target)
+                await self._cold_start(arm, server)
+            self.telemetry = await stack.enter_async_context(Telemetry(await self._sources(), given.folder.path))
+            self.crew = await stack.enter_async_context(self._crew())
             try:
-                async with _frozen_heap():
+                async with frozen_heap():
                     await self._levels()
             finally:
-                self._outcome.client = check.result()
+                await self._write_down()
             await self._examine()
 
-    def _record(self, writer: RecordWriter, record: Record) -> None:
-        writer.write(record)
-        self._outcome.records.append(record)
-        status = self._tracker.add(record)
-        if self._assignment.listener is not None:
-            self._assignment.listener(status)
+    async def _sources(self) -> dict[Arm, Source]:
+        """Where the servers export metrics, as far as something answers there."""
+        sources = {}
+        for arm, server in self.assignment.servers.items():
+            await asyncio.to_thread(server.activate)
+            found = await asyncio.to_thread(fetch, server.metrics)
+            sources[arm] = Source(server.metrics if found.reason is None else None)
+        return sources
+
+    def _total(self) -> int | None:
+        given = self.assignment
+        if given.patience.open_ended:
+            return None
+        levels = make_plan(given.prompts, given.shape)
+        left = [(level, block) for level in levels for block in level.blocks]
+        skipped = sum(len(block.jobs) for level, block in left if (level.label, block.index) in given.done)
+        return total_requests(levels) - 2 * skipped
+
+    def _crew(self) -> Crew:
+        given = self.assignment
+        addresses = {arm: Address(server.url, server.kind, server.model) for arm, server in given.servers.items()}
+        # asked of the server as it is then: it may have been started anew
+        fatal = {arm: partial(_fatal, server) for arm, server in given.servers.items()}
+        if given.workers == 1:
+            return LocalCrew(addresses, given.options, self.recorder.add, fatal)
+        return WorkerCrew(given.workers, addresses, given.options, self.recorder.add, fatal)
+
+    async def _cold_start(self, arm: Arm, server: ArmServer) -> None:
+        if server.launch_seconds is None:
+            reason = "this server was not started by the load test"
+            self.outcome.cold_start[arm] = {"launch_to_ready": None, "reason": reason}
+            return
+        kept: list[Record] = []
+        client = ArmClient(arm, self.targets[arm], self.assignment.options, kept.append)
+        self.outcome.cold_start[arm] = await first_answer(client, kept, server.launch_seconds)
+
+    async def _write_down(self) -> None:
+        self.recorder.flush()
+        self.outcome.count, self.outcome.errors = self.recorder.count, self.recorder.errors
+        self.outcome.telemetry = self.telemetry.as_json()
+        report = await self.crew.report()
+        self.outcome.client = {**report, "send_lag": self.recorder.send_lag.result()}
 
     async def _levels(self) -> None:
-        for level in self._assignment.levels:
-            before = {arm: await _counts(client) for arm, client in self._clients.items()}
+        for position, level in enumerate(make_plan(self.assignment.prompts, self.assignment.shape)):
+            self.recorder.level.clear()
+            before = await self._counts()
+            await self._scrape(level, begin=True)
+            await self._rounds(position, level)
+            await self._scrape(level, begin=False)
+            after = await self._counts()
+            for arm in self.assignment.servers:
+                place = level.label, level.concurrency
+                self.outcome.servers.append(growth(arm, place, before[arm], after[arm]))
+
+    async def _rounds(self, position: int, level: Level) -> None:
+        watch = Watch(self.assignment.patience, level.traffic, lambda: self.recorder.level)
+        number = blocks = 0
+        while level.blocks:
             for block in level.blocks:
-                await self._block(level, block)
-            for arm, client in self._clients.items():
-                self._outcome.servers.append(_growth(arm, level, before[arm], await _counts(client)))
+                if (level.label, block.index) not in self.assignment.done:
+                    await self._block(level, block, watch)
+                if watch.enough(block.index) or (self.outcome.stopped and self.assignment.patience.open_ended):
+                    return
+            number, blocks = number + 1, blocks + len(level.blocks)
+            if not watch.another_round(number):
+                return
+            level = next_round(self.assignment.prompts, self.assignment.shape, (position, number), blocks)
 
-    async def _block(self, level: Level, block: Block) -> None:
+    async def _block(self, level: Level, block: Block, watch: Watch) -> None:
+        self.recorder.block_begins(block.jobs)
         for order, arm in enumerate(block.order):
-            client, place = self._clients[arm], Place(level.concurrency, block.index, order)
-            if self._outcome.stopped is not None:
-                self._skip(client, block, place)
+            half = Half(arm, block, level.traffic, order, self._ramp(arm, level))
+            if self.outcome.stopped is not None:
+                self._skip(half)
                 continue
-            send = partial(client.send, place=place)
-            await run_closed_loop(block, level.concurrency, ramp=self._ramp(arm, level), send=send)
-            self._outcome.stopped = client.down
+            await asyncio.to_thread(self.assignment.servers[arm].activate)
+            if not _single(level):
+                await self.telemetry.before(arm)
+            begin = time.perf_counter()
+            await self.crew.run(half)
+            watch.worked(time.perf_counter() - begin)
+            if not _single(level):
+                await self.telemetry.after(arm, level.label)
+            self.recorder.flush()
+            self.outcome.stopped = self.crew.down(arm)
 
-    def _skip(self, client: ArmClient, block: Block, place: Place) -> None:
+    def _skip(self, half: Half) -> None:
         """Of an arm whose server is gone, what was planned counts as failed; the other arm's is left out."""
-        if client.down is not None:
-            for job in block.jobs:
-                client.skip(job, place)
+        down = self.crew.down(half.arm)
+        if down is not None:
+            client = ArmClient(half.arm, self.targets[half.arm], self.assignment.options, self.recorder.add)
+            for job in half.block.jobs:
+                client.skip(job, half.place(), down)
 
     def _ramp(self, arm: Arm, level: Level) -> float:
         """About the time of one answer, so that connections are spread evenly over it."""
-        if level.concurrency == 1:
+        if level.traffic.closed and level.concurrency == 1:
             return 0.0
-        times = [(r.end_ns - r.start_ns) * 1e-9 for r in self._outcome.records[-50:] if r.arm == arm and r.ok]
-        return min(_LONGEST_RAMP, sum(times) / len(times)) if times else _FIRST_RAMP
+        seconds = self.recorder.mean_seconds(arm)
+        return _FIRST_RAMP if seconds is None else min(_LONGEST_RAMP, seconds)
+
+    async def _scrape(self, level: Level, *, begin: bool) -> None:
+        """Of a level with one request at a time the servers are asked at its ends, not between any two requests."""
+        if not _single(level) or self.assignment.one_server:
+            return
+        for arm in self.assignment.servers:
+            await (self.telemetry.before(arm) if begin else self.telemetry.after(arm, level.label))
+
+    async def _counts(self) -> dict[Arm, Mapping[str, ModelCounts] | None]:
+        if self.assignment.one_server:
+            return dict.fromkeys(self.assignment.servers)
+        return {arm: await self._counts_of(arm) for arm in self.assignment.servers}
+
+    async def _counts_of(self, arm: Arm) -> Mapping[str, ModelCounts] | None:
+        """Requests that each model answered since it was loaded; None when the server does not tell."""
+        if self.crew.down(arm) is not None:
+            return None
+        try:
+            return await self.targets[arm].counts()
+        except RequestFailed:
+            return None
 
     async def _examine(self) -> None:
-        if self._outcome.stopped is not None or self._assignment.options.temperature > 0:
+        given = self.assignment
+        addresses = {arm: server.grpc for arm, server in given.servers.items() if server.grpc is not None}
+        if self.outcome.stopped is not None or given.options.temperature > 0 or not self.recorder.diverged:
             return
-        prompts = {prompt.id: prompt for prompt in self._assignment.prompts}
-        examiner = Examiner(self._clients, prompts, self._assignment.dtype)
-        self._outcome.divergences = await examine(examiner, make_pairs(group_records(self._outcome.records)))
+        if len(addresses) < len(given.servers):
+            return
+        async with AsyncExitStack() as stack:
+            connections = {arm: await stack.enter_async_context(Connection(url)) for arm, url in addresses.items()}
+            examiner = Examiner(connections, given.options, given.dtype)
+            self.outcome.divergences = await examine(examiner, self.recorder.diverged)
 
 
-@asynccontextmanager
-async def _frozen_heap() -> AsyncIterator[None]:
-    """Keep the garbage collector from walking what was there before, which would stop the loop for a while."""
-    gc.collect()
-    gc.freeze()
+def _fatal(server: ArmServer) -> str | None:
+    return server.fatal()
+
+
+def _single(level: Level) -> bool:
+    return level.traffic.closed and level.concurrency == 1
+
+
+async def _facts(target: OpenedTarget) -> dict[str, Any]:
     try:
-        yield
-    finally:
-        gc.unfreeze()
-
-
-Counts = Mapping[str, int]
-
-
-async def _counts(client: ArmClient) -> Counts | None:
-    """Requests that each model answered since it was loaded; None when the server does not tell."""
-    if client.down is not None:
-        return None
-    try:
-        return {name: counts.success for name, counts in (await model_counts(client.connection)).items()}
-    except RequestFailed:
-        return None
-
-
-def _growth(arm: Arm, level: Level, before: Counts | None, after: Counts | None) -> dict[str, Any]:
-    def grown(model: str) -> int | None:
-        if before is None or after is None or model not in after:
-            return None
-        return after[model] - before.get(model, 0)
-
-    return {
-        "arm": arm,
-        "concurrency": level.concurrency,
-        "frontend_requests": grown(FRONTEND_MODEL),
-        "target_requests": grown(TARGET_MODEL),
-    }
+        return (await target.facts()).as_json()
+    except RequestFailed as error:
+        return {"url": target.url, "reason": error.message}

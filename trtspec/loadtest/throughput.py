@@ -2,80 +2,91 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from trtspec.loadtest.records import Record
-from trtspec.loadtest.timeline import output_tokens
+from trtspec.loadtest.table import Table
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Rows = NDArray[Any]
 
 __all__ = ["Load", "active_intervals", "measure_load"]
-
-Interval = tuple[int, int]
 
 
 @dataclass(frozen=True)
 class Load:
-    """What an arm did in its active time: seconds, tokens (None: not counted) and finished requests."""
+    """What an arm did in its active time: nanoseconds, tokens (None: not counted) and finished requests."""
 
-    seconds: float
+    active_ns: int
     tokens: int | None
     requests: int
 
     @property
+    def seconds(self) -> float:
+        """The active time."""
+        return self.active_ns * 1e-9
+
+    @property
     def tokens_per_second(self) -> float | None:
         """Tokens / active time."""
-        return self.tokens / self.seconds if self.tokens is not None and self.seconds > 0 else None
+        return self.tokens / self.seconds if self.tokens is not None and self.active_ns > 0 else None
 
     @property
     def requests_per_second(self) -> float | None:
         """Requests / active time."""
-        return self.requests / self.seconds if self.seconds > 0 and self.requests else None
+        return self.requests / self.seconds if self.active_ns > 0 and self.requests else None
 
 
-def active_intervals(measured: Sequence[Record]) -> list[Interval]:
-    """The union of the measured requests' times: pauses, in which the other arm had its turn, are left out."""
-    merged: list[Interval] = []
-    for start, end in sorted((record.start_ns, _last_ns(record)) for record in measured):
-        if merged and start <= merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(merged[-1][1], end))
-        else:
-            merged.append((start, end))
-    return merged
+def active_intervals(table: Table, measured: Rows) -> tuple[Rows, Rows]:
+    """Starts and ends (ns, ascending, apart) of the union of the measured requests' times.
+
+    Pauses, in which the other arm had its turn, are left out.
+    """
+    import numpy as np
+
+    order = np.argsort(table.start_ns[measured], kind="stable")
+    starts, ends = table.start_ns[measured][order], np.maximum.accumulate(table.active_end_ns[measured][order])
+    if not len(starts):
+        return starts, ends
+    new = np.concatenate([[True], starts[1:] > ends[:-1]])
+    return starts[new], ends[np.append(np.flatnonzero(new)[1:] - 1, len(ends) - 1)]
 
 
-def measure_load(measured: Sequence[Record], others: Sequence[Record]) -> Load:
-    """Load of one arm at one concurrency.
+def measure_load(table: Table, measured: Rows, others: Rows) -> Load:
+    """Load of one arm at one load level.
 
     **Formula:** tokens that arrived in the active time, of measured requests and of those that only kept the load up
     (`others`), divided by that time.
     """
-    intervals = active_intervals(measured)
-    seconds = sum(end - start for start, end in intervals) * 1e-9
-    tokens = _tokens_inside([*measured, *others], intervals)
-    return Load(seconds, _answer_tokens(measured) if tokens is None else tokens, len(measured))
+    starts, ends = active_intervals(table, measured)
+    tokens = _tokens_inside(table, (measured, others), starts, ends)
+    active = sum((ends - starts).tolist())
+    return Load(active, _answer_tokens(table, measured) if tokens is None else tokens, len(measured))
 
 
-def _last_ns(record: Record) -> int:
-    return next((chunk.t_ns for chunk in reversed(record.chunks) if chunk.text or chunk.tokens), record.end_ns)
-
-
-def _answer_tokens(measured: Sequence[Record]) -> int | None:
+def _answer_tokens(table: Table, measured: Rows) -> int | None:
     """Tokens of whole answers, for servers that count no chunks."""
-    counts = [output_tokens(record) for record in measured]
-    known = [count for count in counts if count is not None]
-    return sum(known) if known and len(known) == len(counts) else None
+    counts = table.answer_tokens[measured]
+    return int(counts.sum()) if len(counts) and (counts >= 0).all() else None
 
 
-def _tokens_inside(records: Sequence[Record], intervals: Sequence[Interval]) -> int | None:
-    starts = [start for start, _ in intervals]
-    total = 0
-    for record in records:
-        for chunk in record.chunks:
-            index = bisect_right(starts, chunk.t_ns) - 1
-            if index < 0 or chunk.t_ns > intervals[index][1]:
-                continue
-            if chunk.tokens is None and chunk.text:
-                return None
-            total += chunk.tokens or 0
-    return total or None
+def _tokens_inside(table: Table, parts: tuple[Rows, ...], starts: Rows, ends: Rows) -> int | None:
+    """Tokens of the chunks that arrived within the intervals; None where one is not counted, or none arrived."""
+    import numpy as np
+
+    if not len(starts):
+        return None
+    mine = np.zeros(len(table), dtype=bool)
+    for rows in parts:
+        mine[rows] = True
+    sizes = np.where(mine, np.diff(table.chunk_offsets), 0)
+    chunks = np.repeat(mine, np.diff(table.chunk_offsets))
+    times = table.chunk_ns[chunks] + np.repeat(table.start_ns, sizes)
+    index = np.searchsorted(starts, times, side="right") - 1
+    inside = (index >= 0) & (times <= ends[index])
+    tokens = table.chunk_tokens[chunks][inside]
+    if (tokens < 0).any():
+        return None
+    return int(tokens.sum()) or None

@@ -1,4 +1,4 @@
-"""What one stream says about time and tokens, before any metric."""
+"""What one stream says about time and tokens. The columns of a Table say the same of all streams at once."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from trtspec.loadtest.records import ChunkRecord, Record
 
-__all__ = ["Arrival", "Timeline", "build_timeline", "output_tokens", "timeline"]
+__all__ = ["Arrival", "Timeline", "build_timeline", "output_tokens"]
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,14 @@ class Timeline:
 
     @property
     def tokens_after_first(self) -> int | None:
-        """Tokens that arrived after the first text, up to the last; None when counts are missing."""
-        return _total(self.arrivals[1:])
+        """Tokens that arrived after the first text; None when counts are missing.
+
+        Counted up to the last text, else those of the whole answer less the first text's.
+        """
+        counted, first = _total(self.arrivals[1:]), self.arrivals[0].tokens
+        if counted is not None or first is None or self.answer_tokens is None:
+            return counted
+        return self.answer_tokens - first if self.answer_tokens >= first else None
 
     @property
     def tokens(self) -> int | None:
@@ -56,11 +62,6 @@ class Timeline:
     def gaps_ns(self) -> list[int]:
         """Times between neighbouring arrivals."""
         return [later.t_ns - earlier.t_ns for earlier, later in zip(self.arrivals, self.arrivals[1:], strict=False)]
-
-
-def timeline(record: Record) -> Timeline | None:
-    """The timeline of a record, computed once; None when no text arrived."""
-    return record.timeline
 
 
 def build_timeline(record: Record) -> Timeline | None:
@@ -102,9 +103,10 @@ def _total(arrivals: tuple[Arrival, ...]) -> int | None:
 
 
 def output_tokens(record: Record) -> int | None:
-    """Tokens of the whole answer: from the chunks, else from the server's final count; None when neither tells."""
+    """Tokens of the whole answer: from the chunks, else the server's final count, else the tokenizer's; or None."""
     counts = [chunk.tokens for chunk in record.chunks if chunk.tokens is not None or chunk.text]
     known = [count for count in counts if count is not None]
     if counts and len(known) == len(counts):
         return sum(known)
-    return record.server.num_output_tokens if record.server else None
+    told = record.server.num_output_tokens if record.server else None
+    return record.counted_tokens if told is None else told

@@ -1,35 +1,64 @@
-"""From intervals to a sentence that a person can act on."""
+"""From intervals to a sentence that a person can act on, and that says why."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
-from trtspec.loadtest.bootstrap import Interval
+from trtspec.loadtest.intervals import Interval
+from trtspec.loadtest.levels import LoadLevel
 
-__all__ = ["Level", "break_even", "level_code", "overall_code", "verdict_sentence"]
+__all__ = [
+    "AA",
+    "CLIENT_BOUND",
+    "FASTER",
+    "INCONCLUSIVE",
+    "MIXED",
+    "NEGLIGIBLE",
+    "NO_DIFFERENCE",
+    "SLOWER",
+    "Level",
+    "level_code",
+    "overall_code",
+    "verdict_sentence",
+]
 
 FASTER = "FASTER"
 SLOWER = "SLOWER"
 NO_DIFFERENCE = "NO DIFFERENCE"
 INCONCLUSIVE = "INCONCLUSIVE"
+CLIENT_BOUND = "INCONCLUSIVE (client-bound)"
+MIXED = "MIXED"
+AA = "A/A"
 # an interval inside 1 ± this is too small a difference to matter
-_NEGLIGIBLE = 0.05
+NEGLIGIBLE = 0.05
 
 
 @dataclass(frozen=True)
 class Level:
-    """The headline speed-up at one concurrency."""
+    """The headline speed-up at one load level; `why` says where it comes from.
 
-    concurrency: int
+    `client_bound` says why the load generator's own error forbids a verdict, `below_noise` why noise does.
+    """
+
+    load: LoadLevel
     speedup: Interval
+    client_bound: str | None = None
+    why: str | None = None
+    below_noise: str | None = None
 
     @property
     def code(self) -> str:
         """What the interval says."""
-        return level_code(self.speedup)
+        if self.client_bound:
+            return CLIENT_BOUND
+        found = level_code(self.speedup)
+        return INCONCLUSIVE if self.below_noise and found in {FASTER, SLOWER} else found
+
+    @property
+    def reason(self) -> str | None:
+        """What the verdict gives as its reason."""
+        return self.client_bound or self.below_noise or self.why
 
 
 def level_code(speedup: Interval) -> str:
@@ -37,7 +66,7 @@ def level_code(speedup: Interval) -> str:
     low, high = speedup.low, speedup.high
     if low is None or high is None:
         return INCONCLUSIVE
-    if low <= 1 <= high and low >= 1 - _NEGLIGIBLE and high <= 1 + _NEGLIGIBLE:
+    if low <= 1 <= high and low >= 1 - NEGLIGIBLE and high <= 1 + NEGLIGIBLE:
         return NO_DIFFERENCE
     if low > 1:
         return FASTER
@@ -45,44 +74,26 @@ def level_code(speedup: Interval) -> str:
 
 
 def overall_code(levels: Sequence[Level]) -> str:
-    """The code that all levels share, else INCONCLUSIVE when any is, else MIXED."""
+    """The code that all levels share, else an INCONCLUSIVE one when any is, else MIXED."""
     codes = {level.code for level in levels}
     if len(codes) == 1:
         return codes.pop()
-    return INCONCLUSIVE if INCONCLUSIVE in codes or not codes else "MIXED"
-
-
-def break_even(levels: Sequence[Level]) -> tuple[float | None, str | None]:
-    """The concurrency at which the speed-up becomes 1, or None and why.
-
-    Interpolated between the two neighbouring measured concurrencies, linear in log2(concurrency) and log(speed-up).
-    """
-    points = [(level.concurrency, level.speedup.estimate) for level in levels if level.speedup.estimate]
-    known = [(c, s) for c, s in points if s is not None]
-    if len(known) < 2:
-        return None, "needs at least two concurrencies"
-    for (c0, s0), (c1, s1) in pairwise(known):
-        if s0 >= 1 > s1:
-            share = math.log(s0) / (math.log(s0) - math.log(s1))
-            return float(2 ** (math.log2(c0) + share * (math.log2(c1) - math.log2(c0)))), None
-    if all(s >= 1 for _, s in known):
-        return None, f"speculation was not slower at any measured concurrency (up to {known[-1][0]})"
-    if all(s < 1 for _, s in known):
-        return None, f"speculation was not faster at any measured concurrency (from {known[0][0]})"
-    return None, "the speed-up does not fall steadily with concurrency"
+    if not codes or INCONCLUSIVE in codes:
+        return INCONCLUSIVE
+    return CLIENT_BOUND if CLIENT_BOUND in codes else MIXED
 
 
 def verdict_sentence(levels: Sequence[Level]) -> str:
-    """One or two plain sentences: how fast at which concurrency, and what to do."""
+    """Plain sentences: how fast at which load, what to do, and why."""
     if not levels:
         return "No comparison: no prompt was answered completely by both arms."
     parts = [_level_text(level) for level in levels]
     text = f"{', '.join(parts[:-1])} and {parts[-1]}" if len(parts) > 1 else parts[0]
-    return f"Speculation is {text}; {_advice(levels)}."
+    return f"Speculation is {text}; {_advice(levels)}.{_reasons(levels)}"
 
 
 def _level_text(level: Level) -> str:
-    speedup, at = level.speedup, f"at concurrency {level.concurrency}"
+    speedup, at = level.speedup, f"at {level.load.label}"
     if speedup.estimate is None:
         return f"of unknown effect {at}"
     if speedup.low is None or speedup.high is None:
@@ -92,23 +103,38 @@ def _level_text(level: Level) -> str:
         FASTER: f"{speedup.estimate:.2f} times faster",
         SLOWER: f"slower ({speedup.estimate:.2f} times the baseline's speed)",
         NO_DIFFERENCE: f"neither faster nor slower ({speedup.estimate:.2f} times)",
+        CLIENT_BOUND: f"not to be judged ({speedup.estimate:.2f} times, client-bound)",
     }.get(level.code, f"not clearly faster or slower ({speedup.estimate:.2f} times)")
     return f"{word} {at} ({interval})" if "(" not in word else f"{word[:-1]}, {interval}) {at}"
 
 
 def _advice(levels: Sequence[Level]) -> str:
     codes = [level.code for level in levels]
-    where = f"concurrency {levels[0].concurrency}" if len(levels) == 1 else "these concurrencies"
+    where = levels[0].load.label if len(levels) == 1 else "these loads"
     if all(code == FASTER for code in codes):
         return f"leave it on at {where}"
     if all(code in {SLOWER, NO_DIFFERENCE} for code in codes):
         return f"leave it off at {where}"
-    faster = codes.index(FASTER) if FASTER in codes else None
-    if faster == 0:
-        stop = next(index for index, code in enumerate(codes) if code != FASTER)
-        if all(code in {SLOWER, NO_DIFFERENCE} for code in codes[stop:]):
-            return f"leave it on below concurrency {levels[stop].concurrency}"
+    stop = next((index for index, code in enumerate(codes) if code != FASTER), 0)
+    falls = stop > 0 and all(code in {SLOWER, NO_DIFFERENCE} for code in codes[stop:])
+    if falls and len({level.load.kind for level in levels}) == 1:
+        return f"leave it on below {levels[stop].load.label}"
     if INCONCLUSIVE in codes:
-        unclear = next(level.concurrency for level in levels if level.code == INCONCLUSIVE)
-        return f"measure more requests at concurrency {unclear} before deciding"
-    return "decide by the concurrency that you serve"
+        return f"measure more requests at {levels[codes.index(INCONCLUSIVE)].load.label} before deciding"
+    if CLIENT_BOUND in codes:
+        return f"measure {levels[codes.index(CLIENT_BOUND)].load.label} with a less busy load generator before deciding"
+    return "decide by the load that you serve"
+
+
+def _reasons(levels: Sequence[Level]) -> str:
+    """The first level's reason, and the last one's where it differs in code."""
+    told = [levels[0]]
+    if levels[-1].code != levels[0].code:
+        told.append(levels[-1])
+    texts = [(level, level.reason) for level in told]
+    sentences = [_at(level, text, alone=len(levels) == 1) for level, text in texts if text]
+    return "".join(f" {sentence}" for sentence in sentences)
+
+
+def _at(level: Level, text: str, *, alone: bool) -> str:
+    return f"{text[0].upper()}{text[1:]}." if alone else f"At {level.load.label} {text}."

@@ -85,8 +85,14 @@ def _without_dots(path: Path) -> Path:
 
 
 def spec_json_schema() -> dict[str, Any]:
-    """JSON Schema (draft 2020-12) of the spec file, for editors."""
+    """JSON Schema (draft 2020-12) of the spec file, for editors; a text may be written as a number, as it is read."""
     schema = Spec.model_json_schema()
+    for _, model, name in _text_fields(Spec, ""):
+        owner = schema if model is Spec else schema["$defs"][model.__name__]
+        field = owner["properties"][name]
+        for choice in field.get("anyOf", [field]):
+            if choice["type"] == "string":
+                choice["type"] = ["string", "number"]
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "trtspec.yaml", **schema}
 
 
@@ -165,14 +171,15 @@ _NUMBERS = ("tag:yaml.org,2002:float", "tag:yaml.org,2002:int")
 @cache
 def _text_keys() -> frozenset[str]:
     """Dotted names of the spec's fields that are text."""
-    return frozenset(_text_fields(Spec, ""))
+    return frozenset(key for key, _, _ in _text_fields(Spec, ""))
 
 
-def _text_fields(model: type[BaseModel], prefix: str) -> Iterator[str]:
+def _text_fields(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, type[BaseModel], str]]:
+    """Dotted name, section and name there of each field that is text."""
     for name, field in model.model_fields.items():
         kinds = get_args(field.annotation) if isinstance(field.annotation, UnionType) else (field.annotation,)
         if str in kinds:
-            yield f"{prefix}{name}"
+            yield f"{prefix}{name}", model, name
         for section in kinds:
             if isinstance(section, type) and issubclass(section, BaseModel):
                 yield from _text_fields(section, f"{prefix}{name}.")

@@ -235,6 +235,11 @@ class Expectations(_Strict):
     requests_per_second: float | None = Field(None, gt=0, le=1e9, description="load to size the fleet for")
 
 
+# what a request must keep to count for goodput: time to first token, per output token, of the whole answer, and the
+# longest pause within it
+ServiceLevel = Literal["ttft", "tpot", "e2e", "stall"]
+
+
 class LoadTestOptions(_Strict):
     """What `trtspec loadtest` sends."""
 
@@ -245,13 +250,59 @@ class LoadTestOptions(_Strict):
     chat_template: Literal["auto", "never"] = Field(
         "auto", description="auto: prompts go through the target's chat template when it has one; never: sent as is"
     )
+    protocol: Literal["http", "grpc"] = Field(
+        "http", description="how both arms' servers are asked: http (generate_stream, cheaper for the client) or grpc"
+    )
     concurrency: Annotated[list[Annotated[int, Field(ge=1, le=4096)]], Field(min_length=1)] = [1, 4]
-    requests: int = Field(60, ge=1, le=10_000_000, description="measured requests per arm and concurrency")
+    rate: list[Annotated[float, Field(gt=0, le=1e6)]] = Field(
+        default=[], description="open-loop levels in requests/s; given without concurrency, they are the only levels"
+    )
+    arrivals: Literal["constant", "poisson", "gamma", "burst"] = Field(
+        "poisson", description="how an open loop's requests are spread over time"
+    )
+    burstiness: float = Field(
+        1.0, gt=0, le=1e4, description="arrivals gamma: 1 is poisson, smaller comes in clusters, larger is more even"
+    )
+    burst: int = Field(8, ge=1, le=100_000, description="arrivals burst: requests that come at once")
+    profile: str | None = Field(
+        None, description="a level with steps and ramps, requests/s:seconds, e.g. 2:30,2..10:60,10:30"
+    )
+    trace: FilePath | None = Field(
+        None, description="a level that replays a trace: JSONL as Mooncake's or Azure's, timestamps and lengths"
+    )
+    trace_speed: float = Field(1.0, gt=0, le=1e6, description="how many times faster the trace is replayed")
+    max_in_flight: int | None = Field(
+        None, ge=1, le=100_000, description="open loops: requests running at once; default: any number"
+    )
+    requests: int = Field(60, ge=1, le=10_000_000, description="measured requests per arm and load level")
+    duration: float | None = Field(
+        None, gt=0, le=_SECONDS, description="seconds of load per arm and level instead of a number of requests"
+    )
+    until: float | None = Field(
+        None, gt=0, lt=10, description="go on until the interval of the speed-up is so narrow (0.05: 5 % of it)"
+    )
     warmup: int = Field(4, ge=0, le=10_000_000, description="requests per arm before measuring starts; never counted")
     max_tokens: int | None = Field(None, ge=1, le=_TOKENS, description="output limit; default: each prompt's own")
     temperature: float = Field(0.0, ge=0, le=10)
-    seed: int = Field(1, ge=0, lt=1 << 63, description="order of prompts and arms, and sampling seeds")
-    timeout: float = Field(120.0, gt=0, le=_SECONDS, description="seconds after which a request counts as failed")
+    seed: int = Field(1, ge=0, lt=1 << 63, description="order of prompts and arms, arrivals, and sampling seeds")
+    timeout: float = Field(
+        120.0, gt=0, le=_SECONDS, description="seconds after which a request is cancelled and counts as failed"
+    )
+    disconnect: float = Field(0.0, ge=0, lt=1, description="share of clients that leave in the middle of their answer")
+    unique_prefixes: bool = Field(
+        False, description="every prompt begins with letters of its own, so that no cache of prefixes helps"
+    )
+    workers: int | None = Field(
+        None, ge=1, le=256, description="processes that send; default: one for every 256 connections, as CPUs allow"
+    )
+    servers: Literal["both", "one"] = Field(
+        "both", description="one: a server is stopped before the other arm's starts, for GPUs that cannot hold both"
+    )
+    slo: dict[ServiceLevel, Annotated[float, Field(gt=0, le=_SECONDS)]] = Field(
+        default={},
+        description="goodput counts requests within these seconds, e.g. {ttft: 0.5, tpot: 0.05}; also e2e, stall",
+    )
+    reading_speed: float = Field(15.0, gt=0, le=1e6, description="tokens/s at which a reader runs out of text")
 
 
 class Spec(_Strict):

@@ -1,0 +1,189 @@
+"""The options of `trtspec loadtest`, in the groups in which its help shows them, and how their values are read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar, get_args
+
+import click
+
+from trtspec.spec import ARMS
+from trtspec.spec.model import LoadTestOptions, ServiceLevel
+
+__all__ = ["load_options"]
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+_UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+_ADDRESS = re.compile(r"(?:(?:grpcs|https?)://\S+|[^\s/]+:\d+)")
+
+
+def load_options(function: Function) -> Function:
+    """Give a command all options of the load test."""
+    for option in reversed(_OPTIONS):
+        function = option(function)
+    return function
+
+
+def _concurrency(_ctx: click.Context, _param: click.Parameter, value: str | None) -> tuple[int, ...] | None:
+    if value is None:
+        return None
+    parts = value.replace(" ", "").split(",")
+    if not all(part.isdecimal() and 1 <= int(part) <= 4096 for part in parts):
+        raise click.BadParameter("numbers from 1 to 4096 separated by commas, e.g. 1,4,16")
+    return tuple(map(int, parts))
+
+
+def _rate(_ctx: click.Context, _param: click.Parameter, value: str | None) -> tuple[float, ...] | None:
+    if value is None:
+        return None
+    parts = [part.removesuffix("/s") for part in value.replace(" ", "").split(",")]
+    try:
+        rates = tuple(map(float, parts))
+    except ValueError:
+        rates = ()
+    if not rates or not all(0 < rate <= 1e6 for rate in rates):
+        raise click.BadParameter("requests per second separated by commas, e.g. 0.5,2,8")
+    return rates
+
+
+def _arm_urls(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> dict[str, str] | None:
+    urls: dict[str, str] = {}
+    for value in values:
+        arm, _, address = value.partition("=")
+        if arm not in ARMS or not _ADDRESS.fullmatch(address):
+            raise click.BadParameter(f"{value!r} is not ARM=HOST:PORT or ARM=http://… with ARM {' or '.join(ARMS)}")
+        urls[arm] = address
+    return urls or None
+
+
+def _address(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
+    if value is not None and not _ADDRESS.fullmatch(value):
+        raise click.BadParameter(f"{value!r} is neither http(s)://HOST:PORT[/v1] nor HOST:PORT (gRPC)")
+    return value
+
+
+def _share(_ctx: click.Context, _param: click.Parameter, value: str | None) -> float | None:
+    if value is None:
+        return None
+    number, percent = value.strip().removesuffix("%"), value.strip().endswith("%")
+    try:
+        share = float(number) / (100 if percent else 1)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share < 1:
+        raise click.BadParameter(f"{value!r} is no share, e.g. 5% or 0.05")
+    return share
+
+
+def _seconds(_ctx: click.Context, _param: click.Parameter, value: str | None) -> float | None:
+    if value is None:
+        return None
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]*)", value.strip())
+    seconds = float(match[1]) * _UNITS.get(match[2], 0.0) if match else 0.0
+    if seconds <= 0:
+        raise click.BadParameter(f"{value!r} is no time, e.g. 90, 90s or 5m")
+    return seconds
+
+
+def _levels(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> dict[str, float] | None:
+    levels: dict[str, float] = {}
+    for part in (part for value in values for part in value.replace(" ", "").split(",")):
+        name, _, text = part.partition("=")
+        match = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s)?", text)
+        if name not in get_args(ServiceLevel) or match is None or float(match[1]) <= 0:
+            known = ", ".join(get_args(ServiceLevel))
+            raise click.BadParameter(f"{part!r} is no service level: {known}, e.g. ttft=500ms,tpot=0.05")
+        levels[name] = float(match[1]) / (1000 if match[2] == "ms" else 1)
+    return levels or None
+
+
+def _help(field: str) -> str:
+    """The spec's own words for a field, as a sentence."""
+    text = LoadTestOptions.model_fields[field].description or ""
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def _kinds() -> click.Choice[str]:
+    from trtspec.wire import Kind
+
+    return click.Choice(get_args(Kind))
+
+
+_PATH = click.Path(path_type=Path)
+_POSITIVE = click.FloatRange(min=0, min_open=True)
+
+_WHERE = (
+    click.option("--a", "a_url", metavar="URL", callback=_address, help="First of any two servers: the baseline arm."),
+    click.option("--b", "b_url", metavar="URL", callback=_address, help="Second one: the arm under test."),
+    click.option("--a-name", metavar="TEXT", help="What people call it. Default: its address."),
+    click.option("--b-name", metavar="TEXT", help="What people call it. Default: its address."),
+    click.option("--a-model", metavar="NAME", help="Model to ask there. Default: the only one."),
+    click.option("--b-model", metavar="NAME", help="Model to ask there. Default: as --a-model."),
+    click.option("--kind", type=_kinds(), help="What answers at the addresses. Default: found out."),
+    click.option(
+        "--arm-url", "urls", multiple=True, metavar="ARM=URL", callback=_arm_urls,
+        help="Address of a running server, once for each arm. Default: both servers are started and stopped.",
+    ),
+    click.option("--aa", is_flag=True, help="Both arms are the baseline: how much difference is noise?"),
+    click.option("--protocol", type=click.Choice(["http", "grpc"]), help=_help("protocol")),
+    click.option("--servers", type=click.Choice(["both", "one"]), help=_help("servers")),
+)  # fmt: skip
+
+_LOAD = (
+    click.option("--concurrency", metavar="N,…", callback=_concurrency, help="Requests in flight, one level each."),
+    click.option("--rate", metavar="R,…", callback=_rate, help="Open loop: requests per second, one level each."),
+    click.option("--arrivals", type=click.Choice(["constant", "poisson", "gamma", "burst"]), help=_help("arrivals")),
+    click.option("--burstiness", type=_POSITIVE, help=_help("burstiness")),
+    click.option("--burst", type=click.IntRange(min=1), help=_help("burst")),
+    click.option("--profile", metavar="R:S,…", help=_help("profile")),
+    click.option("--trace", metavar="FILE", type=_PATH, help=_help("trace")),
+    click.option("--trace-speed", type=_POSITIVE, help=_help("trace_speed")),
+    click.option("--max-in-flight", type=click.IntRange(min=1), help=_help("max_in_flight")),
+    click.option("--requests", type=click.IntRange(min=1), help="Measured requests per arm and level."),
+    click.option("--duration", metavar="TIME", callback=_seconds, help=_help("duration")),
+    click.option("--until", metavar="WIDTH", callback=_share, help="Go on until the interval is so narrow, e.g. 5%."),
+    click.option("--warmup", type=click.IntRange(min=0), help="Requests per arm before measuring starts."),
+    click.option("--disconnect", metavar="SHARE", callback=_share, help=_help("disconnect")),
+    click.option("--workers", type=click.IntRange(1, 256), help=_help("workers")),
+)
+
+_WHAT = (
+    click.option(
+        "--prompts", metavar="FILE", help="builtin, random, or a JSONL file with id, category, prompt, max_tokens."
+    ),
+    click.option("--max-tokens", type=click.IntRange(min=1), help="Output limit. Default: each prompt's own."),
+    click.option("--draft-length", type=click.IntRange(1, 64), help="Tokens drafted per round. Default: the server's."),
+    click.option("--temperature", type=click.FloatRange(0, 10), help="0: greedy, so that both arms must agree."),
+    click.option("--chat-template", type=click.Choice(["auto", "never"]), help="auto: the target's, when it has one."),
+    click.option("--unique-prefixes", is_flag=True, default=None, help=_help("unique_prefixes")),
+    click.option(
+        "--tokenizer", metavar="FOLDER", type=_PATH,
+        help="Checkpoint whose tokenizer counts what a server does not, and whose chat template is used.",
+    ),
+    click.option("--seed", type=click.IntRange(min=0), help="Order of prompts and arms, arrivals, sampling."),
+    click.option("--timeout", type=_POSITIVE, help="Seconds until a request is cancelled and counts as failed."),
+)  # fmt: skip
+
+_RESULT = (
+    click.option("--slo", multiple=True, metavar="NAME=S,…", callback=_levels, help="Goodput counts requests within."),
+    click.option("--reading-speed", type=_POSITIVE, help=_help("reading_speed")),
+    click.option("--calibration", metavar="RUN", type=_PATH, help="An earlier --aa run whose noise counts here."),
+    click.option(
+        "--fail-if", "gates", multiple=True, metavar="CONDITION", help="Exit with 7 when it holds; see the example."
+    ),
+    click.option("--resume", "resumed", metavar="RUN", type=_PATH, help="Go on with an interrupted run."),
+    click.option(
+        "--out", type=_PATH, help="Folder of this run. Default: a new one in runs/<name>/, where `report` looks."
+    ),
+    click.option(
+        "--report/--no-report", default=True, show_default=True, help="Render report.html and CSV afterwards."
+    ),
+    click.option(
+        "--progress", type=click.Choice(["auto", "plain", "json", "none"]), default="auto", show_default=True,
+        help="On stderr: a live view on a terminal, lines now and then, one JSON object a line, or nothing.",
+    ),
+)  # fmt: skip
+
+_OPTIONS = (*_WHERE, *_LOAD, *_WHAT, *_RESULT)

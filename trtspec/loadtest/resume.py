@@ -1,0 +1,80 @@
+"""Going on with a run that was interrupted: what is whole of it stays, the rest is measured."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from trtspec.errors import RecordsError, UsageError
+from trtspec.files import read_json, write_text
+from trtspec.loadtest.options import RunOptions, options_from_json
+from trtspec.loadtest.plan import Level
+from trtspec.loadtest.reading import read_records
+from trtspec.loadtest.records import Record
+from trtspec.loadtest.run_folder import RunFolder
+from trtspec.spec.names import ARMS
+
+__all__ = ["blocks_done", "keep_blocks", "made_from_spec", "options_of"]
+
+_FIX = "start a new run: trtspec loadtest SPEC"
+
+
+def options_of(folder: RunFolder) -> RunOptions:
+    """The options that the run was started with; UsageError when the folder is no run that can go on."""
+    try:
+        data = read_json(folder.provenance)
+    except (OSError, ValueError):
+        data = None
+    if not isinstance(data, dict) or not isinstance(data.get("options"), dict):
+        raise UsageError("no run to go on with", where=str(folder.path), fix=_FIX)
+    options = options_from_json(data["options"])
+    if options.patience.open_ended:
+        raise UsageError("a run with --duration or --until has no plan to go on with", where=str(folder.path), fix=_FIX)
+    return options
+
+
+def made_from_spec(path: Path) -> bool:
+    """Whether the run in the folder `path` was one of a spec's pair, not of two addresses alone."""
+    try:
+        data = read_json(RunFolder(path).provenance)
+    except (OSError, ValueError):
+        return False
+    return isinstance(data, dict) and "spec" in data
+
+
+def keep_blocks(folder: RunFolder, levels: Sequence[Level]) -> frozenset[tuple[str, int]]:
+    """The blocks (load, index) of the plan that both arms have answered; what else was recorded is removed.
+
+    UsageError when this machine was started anew since: its clock is another one.
+    """
+    try:
+        records = read_records(folder.requests)
+    except RecordsError:
+        return frozenset()
+    if max(record.end_ns for record in records) > time.perf_counter_ns():
+        raise UsageError("this machine was restarted since: times do not compare", where=str(folder.path), fix=_FIX)
+    done = blocks_done(records, levels)
+    lines = folder.requests.read_text(encoding="utf-8").splitlines(keepends=True)
+    kept = [line for line, record in zip(_filled(lines), records, strict=False) if (record.load, record.block) in done]
+    write_text(folder.requests, "".join(kept))
+    return done
+
+
+def _filled(lines: Iterable[str]) -> Iterable[str]:
+    return (line for line in lines if line.strip())
+
+
+def blocks_done(records: Iterable[Record], levels: Sequence[Level]) -> frozenset[tuple[str, int]]:
+    """Blocks whose every request both arms have a record of that the load test did not break off itself."""
+    sent: dict[tuple[str, int | None, str], set[str | None]] = defaultdict(set)
+    for record in records:
+        if record.excluded is None and record.cancel_reason != "stop" and record.error_code != "not_sent":
+            sent[record.load, record.block, record.arm].add(record.pair_id)
+    return frozenset(
+        (level.label, block.index)
+        for level in levels
+        for block in level.blocks
+        if all({job.pair_id for job in block.jobs} <= sent[level.label, block.index, arm] for arm in ARMS)
+    )
