@@ -9,7 +9,7 @@ import os
 import shutil
 import tempfile
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ __all__ = [
     "sweep_partials",
     "write_bytes",
     "write_json",
+    "write_pieces",
     "write_text",
 ]
 
@@ -83,22 +84,29 @@ def write_bytes(path: Path, data: bytes) -> None:
 
     A device or a pipe (/dev/null, /dev/stdout) is written to: a rename would put a file in its place.
     """
+    write_pieces(path, [data])
+
+
+def write_pieces(path: Path, pieces: Iterable[bytes]) -> None:
+    """`write_bytes` for what is too large to hold whole."""
     if not path.name or path.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if path.exists() and not path.is_file():
         with path.open("wb") as stream:
-            stream.write(data)
+            stream.writelines(pieces)
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = _sibling(path)
     try:
         with temporary.open("wb") as stream:
-            stream.write(data)
+            stream.writelines(pieces)
             stream.flush()
             os.fsync(stream.fileno())
         temporary.replace(path)
-    except BaseException:
+    except BaseException as error:
         temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.filename is None:  # a full disk is found while writing
+            error.filename = str(path)
         raise
 
 

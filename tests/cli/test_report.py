@@ -10,6 +10,7 @@ from click.testing import CliRunner, Result
 from tests.reports.sample import Shape, make_records, sample_provenance, write_run
 from trtspec.cli.main import cli
 from trtspec.loadtest import read_run, summarise_run
+from trtspec.loadtest.run_index import remember_run
 
 SPEC = "version: 1\nname: demo\ntarget: {checkpoint: target}\ndraft: {checkpoint: draft}\n"
 SMALL = Shape(prompts=8, levels=(1,), failing=0)
@@ -134,3 +135,80 @@ def test_a_failed_run_is_still_a_report(tmp_path: Path) -> None:
     result = _report(write_run(tmp_path / "run", lines))
     assert result.exit_code == 0, result.output
     assert (tmp_path / "run" / "report.html").is_file()
+
+
+def test_forms_are_written_where_asked(run: Path, tmp_path: Path) -> None:
+    places = {"--markdown": "m.md", "--junit": "j.xml", "--json": "s.json", "--aiperf": "ai"}
+    result = _report(run, *(part for flag, name in places.items() for part in (flag, tmp_path / name)))
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / "m.md").read_text().startswith("### ")
+    assert (tmp_path / "j.xml").read_text().startswith("<?xml")
+    assert json.loads((tmp_path / "s.json").read_text())["schema"] == 1
+    assert (tmp_path / "ai" / "baseline-concurrency_1" / "profile_export.jsonl").is_file()
+    assert "m.md" in result.stdout
+
+
+GATE = "speedup.latency_per_token.estimate > 0"
+
+
+def test_a_gate_that_fails_ends_with_7_and_the_report_is_there(run: Path, tmp_path: Path) -> None:
+    junit = tmp_path / "j.xml"
+    result = _report(run, "--fail-if", GATE, "--fail-if", "arms.baseline.error_rate > 0", "--junit", junit)
+    assert result.exit_code == 7
+    assert f"gate failed: {GATE}" in result.stdout
+    assert "gate passed: arms.baseline.error_rate > 0" in result.stdout
+    assert GATE in result.stderr
+    assert (run / "report.html").is_file()
+    assert 'failures="1"' in junit.read_text()
+
+
+def test_a_gate_that_passes_ends_with_0(run: Path) -> None:
+    assert _report(run, "--fail-if", "speedup.latency_per_token.estimate < 0").exit_code == 0
+
+
+@pytest.mark.parametrize("gate", ["speedup.latency < 1", "speedup.latency_per_token.low", "verdict < 1"])
+def test_a_gate_that_cannot_be_held_is_a_usage_error(run: Path, gate: str) -> None:
+    result = _report(run, "--fail-if", gate)
+    assert result.exit_code == 2
+    assert "next:" in result.stderr
+
+
+def test_a_gate_without_grammar_is_refused_before_anything_is_read(tmp_path: Path) -> None:
+    result = _report(tmp_path / "nowhere", "--fail-if", "this is no gate")
+    assert result.exit_code == 2
+    assert "is no gate" in result.stderr
+
+
+def test_a_failed_gate_in_json(run: Path) -> None:
+    result = _report(run, "--fail-if", GATE, "--output", "json")
+    assert result.exit_code == 7
+    assert json.loads(result.stdout)["schema"] == 1
+    assert "a gate failed" in result.stderr
+
+
+def test_a_run_that_out_put_elsewhere_is_found(run: Path, tmp_path: Path) -> None:
+    elsewhere = write_run(tmp_path / "mine", make_records(SMALL), {"created": "2026-06-01T00:00:00+00:00"})
+    remember_run(run.parent, elsewhere)
+    spec = tmp_path / "trtspec.yaml"
+    spec.write_text(SPEC)
+    assert _report("--spec", spec, "--output", "quiet").stdout.strip() == str(elsewhere / "report.html")
+
+
+def test_without_a_spec_the_newest_run_below_runs_is_shown(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(run.parent.parent.parent)
+    newer = write_run(run.parent.parent / "ab" / "20260103-000000-cccc", make_records(SMALL))
+    shown = Path(_report("--output", "quiet").stdout.strip())
+    assert shown.resolve() == (newer / "report.html").resolve()
+
+
+def test_several_runs_are_compared(run: Path, tmp_path: Path) -> None:
+    other = write_run(run.parent / "20260102-120000-bbbb", make_records(SMALL.with_(seed=9)), sample_provenance())
+    page, note = tmp_path / "trend.html", tmp_path / "m.md"
+    result = _report(other, run, "--html", page, "--markdown", note, "--fail-if", GATE)
+    assert result.exit_code == 7
+    assert "change" in result.stdout
+    assert "2 runs" in page.read_text()
+    assert note.read_text().startswith("### trtspec: 2 runs")
+    data = json.loads(_report(run, other, "--html", page, "--output", "json").stdout)
+    assert [entry["name"] for entry in data["runs"]] == [run.name, other.name]
+    assert _report(run, other, "--csv", tmp_path).exit_code == 2

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
-from typing import Any
 
 __all__ = ["Element", "Page", "read_page"]
 
@@ -79,10 +78,3 @@ def read_page(html: str) -> Page:
     page.feed(html)
     page.close()
     return page
-
-
-def look_up(data: Any, dotted: str) -> Any:
-    """The value at a dotted path of nested dictionaries."""
-    for part in dotted.split("."):
-        data = data[part]
-    return data

@@ -8,30 +8,46 @@ import pytest
 from tests.reports.conftest import report_of
 from tests.reports.sample import Shape, make_records
 from trtspec.reports import ReportData
-from trtspec.reports.csv_files import csv_files
+from trtspec.reports.csv_files import csv_files, request_csv
+
+
+def _files(data: ReportData) -> dict[str, str]:
+    return {**csv_files(data), "requests.csv": "".join(request_csv(data))}
 
 
 def _rows(data: ReportData, name: str) -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(csv_files(data)[name])))
+    return list(csv.DictReader(io.StringIO(_files(data)[name])))
 
 
 def test_requests_round_trip(sample: ReportData) -> None:
     rows = _rows(sample, "requests.csv")
-    assert len(rows) == len(sample.requests)
-    for row, request in zip(rows, sample.requests, strict=True):
-        assert (row["arm"], row["prompt_id"], row["status"]) == (request.arm, request.prompt_id, request.status)
-        latency = row["request_latency_s"]
-        assert (float(latency) if latency else None) == request.latency
-        assert (int(row["accepted"]) if row["accepted"] else None) == request.accepted
+    assert len(rows) == len(sample.table) == 288
+    for row, record in zip(rows, sample.table.records(range(288)), strict=True):
+        assert (row["arm"], row["prompt_id"], row["load"]) == (record.arm, record.prompt_id, record.load)
+        assert row["status"] == ("failed" if record.failed else "ok")
+        assert row["error"] == (record.error or "")
+        line = record.timeline
+        assert line is not None
+        assert float(row["request_latency_s"]) == pytest.approx((line.last_ns - line.origin_ns) / 1e9)
+        assert float(row["time_to_first_token_s"]) == pytest.approx((line.first_ns - line.origin_ns) / 1e9)
+        server = record.server
+        assert row["accepted"] == ("" if server is None else str(server.num_accepted_tokens))
+
+
+def test_many_requests_are_written_in_pieces(sample: ReportData, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = "".join(request_csv(sample))
+    monkeypatch.setattr("trtspec.reports.csv_files._BATCH", 50)
+    pieces = list(request_csv(sample))
+    assert len(pieces) == 7
+    assert "".join(pieces) == whole
 
 
 def test_metrics_are_the_summarys_at_full_precision(sample: ReportData) -> None:
     rows = _rows(sample, "metrics.csv")
-    levels = {row["concurrency"] for row in rows}
-    assert levels == {"all", "1", "2", "4", "8"}
+    assert {row["load"] for row in rows} == {"all", *(f"concurrency {level}" for level in (1, 2, 4, 8))}
     for row in rows:
         arm = sample.summary["arms"][row["arm"]]
-        part = arm if row["concurrency"] == "all" else arm["by_concurrency"][row["concurrency"]]
+        part = arm if row["load"] == "all" else arm["by_load"][row["load"]]
         if row["metric"] == "error_rate":
             assert float(row["mean"]) == part["error_rate"]
             continue
@@ -45,7 +61,7 @@ def test_acceptance_and_speedup(sample: ReportData) -> None:
     positions = [float(row["share_of_rounds"]) for row in acceptance if row["by"] == "position"]
     assert positions == sample.acceptance["per_position"]
     speedup = _rows(sample, "speedup.csv")
-    assert {row["by"] for row in speedup} == {"all", "concurrency", "category"}
+    assert {row["by"] for row in speedup} == {"all", "load", "category"}
     whole = next(row for row in speedup if row["by"] == "all" and row["metric"] == "latency_per_token")
     assert float(whole["low"]) == sample.comparison["speedup"]["latency_per_token"]["low"]
 
@@ -61,7 +77,7 @@ def test_a_name_is_never_a_formula(name: str) -> None:
     lines = make_records(Shape(prompts=6, levels=(1,)))
     for line in lines:
         line["category"] = name
-    for file, text in csv_files(report_of(lines)).items():
+    for file, text in _files(report_of(lines)).items():
         cells = [cell for row in csv.reader(io.StringIO(text)) for cell in row]
         assert name not in cells, file
 

@@ -1,59 +1,68 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from tests.reports.conftest import records_of, report_of
+from tests.reports.conftest import report_of
 from tests.reports.sample import Shape, make_records
-from trtspec.loadtest.pairing import make_pairs
-from trtspec.loadtest.selection import group_records
 from trtspec.reports import ReportData
 from trtspec.reports.answers import prompt_views
-from trtspec.reports.data import Pair
 from trtspec.reports.formats import display_unit, number_text, percent_text
 from trtspec.reports.hero import build_hero
-from trtspec.reports.warning_places import sort_warnings
+from trtspec.reports.rows import pair_acceptance, pair_speedups, samples, seconds, shown_rows
+from trtspec.reports.warning_places import Warnings, sort_warnings
 
 
-def _complete(data: ReportData) -> list[Pair]:
-    return [pair for pair in data.pairs if pair.complete]
+def test_pairs_are_those_of_the_summary(sample: ReportData) -> None:
+    assert len(sample.pairs) == sum(row["pairs"] for row in sample.comparison["by_concurrency"].values())
+    table, pairs = sample.table, sample.pairs
+    same = int((table.text_hash[pairs.baseline] == table.text_hash[pairs.speculative]).sum())
+    assert same == sample.comparison["equality"]["identical"]
+    assert len(pairs) - same == sample.comparison["equality"]["diverged"]
 
 
-def test_pairs_are_those_of_the_load_test() -> None:
-    lines = make_records(Shape(prompts=10, levels=(1, 2)))
-    lines += [{**line, "start_ns": line["start_ns"] + 10**12, "end_ns": line["end_ns"] + 10**12} for line in lines[:8]]
-    for line in lines[-8:]:
-        line["chunks"] = [{**chunk, "t_ns": chunk["t_ns"] + 10**12} for chunk in line["chunks"]]
-    theirs = make_pairs(group_records(records_of(lines)))
-    ours = _complete(report_of(lines))
-    assert len(ours) == len(theirs) == 23
-    assert sorted((p.prompt_id, p.concurrency, p.identical) for p in ours) == sorted(
-        (p.baseline.prompt_id, p.concurrency, p.baseline.text == p.speculative.text) for p in theirs
-    )
-
-
-def test_equality_agrees_with_the_summary(sample: ReportData) -> None:
-    equality = sample.comparison["equality"]
-    assert sum(pair.identical is True for pair in sample.pairs) == equality["identical"]
-    assert sum(pair.identical is False for pair in sample.pairs) == equality["diverged"]
-
-
-def test_excluded_requests_are_in_no_pair() -> None:
-    lines = make_records(Shape(prompts=8, levels=(1,), failing=0))
-    for line in lines[:4]:
-        line["excluded"] = "warm-up"
-    data = report_of(lines)
-    assert [request.status for request in data.requests][:4] == ["excluded"] * 4
-    assert len(data.pairs) == 6
+def test_times_of_single_requests_make_the_summarys_medians(sample: ReportData) -> None:
+    for level in sample.levels:
+        for arm in sample.arms:
+            for name in ("time_to_first_token", "time_per_output_token", "request_latency", "max_stall"):
+                values = samples(sample.table, name, arm=arm, load=level.label)
+                middle = (values[(len(values) - 1) // 2] + values[len(values) // 2]) / 2
+                assert middle == pytest.approx(level.part.metric(arm, name)["p50"])
 
 
 def test_pair_speedup_is_the_ratio_of_latencies() -> None:
     data = report_of(make_records(Shape(prompts=1, levels=(1,), failing=0, diverging=0)))
-    (pair,) = data.pairs
-    assert pair.baseline is not None
-    assert pair.speculative is not None
-    assert pair.baseline.latency is not None
-    assert pair.speculative.latency is not None
-    assert pair.speedup == pair.baseline.latency / pair.speculative.latency
+    (speedup,) = pair_speedups(data.pairs)
+    latency = seconds(data.table, "request_latency")
+    assert speedup == latency[data.pairs.baseline[0]] / latency[data.pairs.speculative[0]]
+    (accepted,) = pair_acceptance(data.pairs)
+    assert accepted == pytest.approx(data.acceptance["acceptance_rate"])
+
+
+def test_excluded_requests_are_not_shown() -> None:
+    lines = make_records(Shape(prompts=8, levels=(1,), failing=0))
+    for line in lines[:4]:
+        line["excluded"] = "warm-up"
+    data = report_of(lines)
+    assert len(data.shown) == 12
+    assert len(data.pairs) == 6
+
+
+def test_answers_that_differ_are_shown_first(sample: ReportData, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trtspec.reports.rows._SHOWN_ROWS", 24)
+    rows = shown_rows(sample.table, sample.pairs)
+    shown = {record.prompt_id for record in sample.table.records(rows)}
+    assert len(rows) == 24
+    assert len(shown) == 3
+    apart = sample.table.text_hash[sample.pairs.baseline] != sample.table.text_hash[sample.pairs.speculative]
+    differing = set(sample.table.names_of(sample.table.prompt[sample.pairs.baseline[apart]]))
+    assert differing < shown
+
+
+def test_a_page_holds_no_more_text_than_it_may(sample: ReportData, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trtspec.reports.rows._SHOWN_CHARACTERS", 10)
+    assert len(shown_rows(sample.table, sample.pairs)) == 8
 
 
 def test_prompts_group_levels_and_show_equal_answers_once(sample: ReportData) -> None:
@@ -77,21 +86,25 @@ def test_hero_places_everything_on_the_scale(sample: ReportData) -> None:
     assert hero.rows[0].estimate > hero.one > hero.rows[-1].estimate
 
 
-@pytest.mark.parametrize(
-    ("warning", "place"),
-    [
-        ("2 of the baseline arm's requests failed; they are in no latency", "general"),
-        ("few pairs (12 at concurrency 1): intervals are rough below 20", "speed"),
-        ("few blocks (2 at concurrency 4): requests of a block ran together", "speed"),
-        ("the counters of 3 requests contradict their acceptance histogram", "acceptance"),
-        ("the baseline arm answers in one piece: time to first token and all chunk metrics are void", "metrics"),
-        ("temperature 0.7: answers are samples, so arms may differ without a fault", "outputs"),
-        ("something that nobody has thought of yet", "general"),
-    ],
-)
-def test_warnings_stand_beside_what_they_are_about(warning: str, place: str) -> None:
-    (text,) = getattr(sort_warnings({"warnings": [warning]}), place)
-    assert text == f"{warning[0].upper()}{warning[1:]}."
+def test_warnings_stand_where_their_caveat_says() -> None:
+    caveats = [
+        {"code": "few-pairs", "text": "few pairs (12 at concurrency 1)", "section": "speed"},
+        {"code": "temperature", "text": "temperature 0.7: answers are samples", "section": "outputs"},
+        {"code": "new", "text": "of a section that is unknown here", "section": "moon"},
+    ]
+    warnings = ["requests.jsonl: the last line is cut off", *(caveat["text"] for caveat in caveats)]
+    places = sort_warnings({"warnings": warnings, "caveats": caveats})
+    assert places.speed == ("Few pairs (12 at concurrency 1).",)
+    assert places.outputs == ("Temperature 0.7: answers are samples.",)
+    assert len(places.general) == 2
+
+
+def test_every_warning_of_a_run_has_a_caveat_with_a_known_section(sample: ReportData) -> None:
+    caveats = sample.comparison["caveats"]
+    assert [caveat["text"] for caveat in caveats] == sample.comparison["warnings"]
+    assert len({caveat["code"] for caveat in caveats}) > 1
+    assert all(hasattr(Warnings(), caveat["section"]) for caveat in caveats)
+    assert all(re.fullmatch(r"[a-z]+(-[a-z]+)*", caveat["code"]) for caveat in caveats)
 
 
 @pytest.mark.parametrize(

@@ -2,16 +2,34 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from trtspec.reports.charts import Chart, Choice, Control, Figure, absent, axis, figure, safe, share_axis, short, unity
-from trtspec.reports.data import Pair, ReportData
+from trtspec.reports.charts import (
+    Chart,
+    Figure,
+    absent,
+    axis,
+    figure,
+    level_control,
+    safe,
+    share_axis,
+    short,
+    unity,
+)
+from trtspec.reports.correlation import correlation_text
+from trtspec.reports.data import ReportData
 from trtspec.reports.formats import Table, percent_text, ratio_text, text_cell
+from trtspec.reports.rows import pair_acceptance, pair_speedups
 
 __all__ = ["NO_COUNTERS", "position_chart", "rounds_chart", "scatter_chart"]
 
 NO_COUNTERS = "The server sent no counters of drafted and accepted tokens, so acceptance is unknown, not zero."
+# marks of one load level: more hide one another; rows of the table behind them
+_MARKS = 1000
+_LISTED = 1000
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "star", "triangle-down")
 
 
@@ -77,63 +95,104 @@ def _bars(names: Sequence[str], heights: Sequence[float]) -> dict[str, Any]:
 
 
 def scatter_chart(data: ReportData) -> Chart:
-    """Each prompt's acceptance against its own speed-up, one variant a concurrency."""
+    """Each prompt's acceptance against its own speed-up, one variant a load level."""
     title = "Does acceptance explain the speed-up?"
-    pairs = [pair for pair in data.pairs if pair.speedup is not None and _acceptance(pair) is not None]
-    if not pairs:
-        reason = NO_COUNTERS if any(pair.complete for pair in data.pairs) else "No prompt was answered by both arms."
+    points = _points_of(data)
+    if not points:
+        reason = NO_COUNTERS if len(data.pairs) else "No prompt was answered by both arms."
         return absent("scatter", title, reason)
-    levels = sorted({pair.concurrency for pair in pairs})
-    categories = sorted({pair.category for pair in pairs})
-    marks = {category: _SYMBOLS[index % len(_SYMBOLS)] for index, category in enumerate(categories)}
-    variants = {str(level): _points([p for p in pairs if p.concurrency == level], marks) for level in levels}
-    controls = (Control("level", "Concurrency", tuple(Choice(str(level), str(level)) for level in levels)),)
+    names = sorted({point.category for point in points})
+    marks = {name: _SYMBOLS[index % len(_SYMBOLS)] for index, name in enumerate(names)}
+    levels = [level for level in data.levels if any(point.load == level.label for point in points)]
+    variants = {level.label: _scatter(_drawn(points, level.label), marks) for level in levels}
     caption = (
         "One mark a prompt. Marks that fall off the trend are prompts whose speed-up has another cause: length, load, "
         "noise."
     )
-    return Chart("scatter", title, caption, variants, controls, _scatter_table(pairs), height=400, wide=True)
+    drawn = Counter(point.load for point in points)
+    thinned = [f"Of a load with more pairs, {_MARKS} are drawn."] if max(drawn.values()) == _MARKS else []
+    text = " ".join([caption, *thinned, *correlation_text(data)])
+    return Chart(
+        "scatter", title, text, variants, (level_control(levels),), _scatter_table(points), height=400, wide=True
+    )
 
 
-def _acceptance(pair: Pair) -> float | None:
-    return None if pair.speculative is None else pair.speculative.acceptance
+@dataclass(frozen=True)
+class _Point:
+    """A pair with a known acceptance and a known speed-up."""
+
+    prompt: str
+    category: str
+    load: str
+    accepted: int
+    drafted: int
+    speedup: float
+
+    @property
+    def acceptance(self) -> float:
+        """Accepted share of the drafted tokens."""
+        return self.accepted / self.drafted
 
 
-def _points(pairs: Sequence[Pair], marks: Mapping[str, str]) -> Figure:
+def _points_of(data: ReportData) -> list[_Point]:
+    """The pairs that can be drawn; of very many, evenly spread ones."""
+    import numpy as np
+
+    pairs, table = data.pairs, data.table
+    acceptance, speedup = pair_acceptance(pairs), pair_speedups(pairs)
+    chosen: list[int] = []
+    for code in np.unique(pairs.load).tolist():
+        known = np.flatnonzero(~np.isnan(acceptance) & ~np.isnan(speedup) & (pairs.load == code))
+        chosen += known[np.unique(np.linspace(0, len(known) - 1, _MARKS).astype(int))].tolist() if len(known) else []
+    rows = pairs.speculative[chosen].tolist()
+    return [
+        _Point(
+            str(table.name(int(table.prompt[row]))), str(table.name(int(table.category[row]))),
+            str(table.name(int(table.load[row]))), int(table.accepted[row]), int(table.drafted[row]),
+            float(speedup[pair]),
+        )
+        for pair, row in zip(chosen, rows, strict=True)
+    ]  # fmt: skip
+
+
+def _drawn(points: Sequence[_Point], load: str) -> list[_Point]:
+    return [point for point in points if point.load == load]
+
+
+def _scatter(points: Sequence[_Point], marks: Mapping[str, str]) -> Figure:
     traces = []
     for category, symbol in marks.items():
-        members = [pair for pair in pairs if pair.category == category]
+        members = [point for point in points if point.category == category]
         traces.append({
             "type": "scatter", "mode": "markers", "name": safe(short(category)),
-            "x": [100 * (_acceptance(pair) or 0.0) for pair in members], "y": [pair.speedup for pair in members],
+            "x": [round(100 * point.acceptance, 2) for point in members],
+            "y": [round(point.speedup, 4) for point in members],
             "marker": {
-                "symbol": symbol, "size": 10, "color": "@speculative", "opacity": 0.78,
+                "symbol": symbol, "size": 10 if len(points) < 300 else 7, "color": "@speculative", "opacity": 0.78,
                 "line": {"color": "@card", "width": 1},
             },
-            "hovertext": [_hover(pair) for pair in members], "hoverinfo": "text",
+            "hovertext": [_hover(point) for point in members], "hoverinfo": "text",
         })  # fmt: skip
     return figure(
-        traces, 400, showlegend=True, shapes=[unity("y")], hovermode="closest",
+        traces, 400, showlegend=len(marks) <= 2 * len(_SYMBOLS), shapes=[unity("y")], hovermode="closest",
         xaxis=axis("acceptance rate of the prompt", ticksuffix=" %", rangemode="tozero"),
         yaxis=axis("speed-up of the prompt", tickformat=".2~f"),
     )  # fmt: skip
 
 
-def _hover(pair: Pair) -> str:
-    row = pair.speculative
-    assert row is not None
-    counts = f"{row.accepted} of {row.drafted} drafted tokens accepted"
-    head = f"<b>{safe(pair.prompt_id)}</b> · {safe(pair.category)}"
-    return f"{head}<br>{counts}<br>speed-up {ratio_text(pair.speedup or 0.0)}"
+def _hover(point: _Point) -> str:
+    counts = f"{point.accepted} of {point.drafted} drafted tokens accepted"
+    head = f"<b>{safe(point.prompt)}</b> · {safe(point.category)}"
+    return f"{head}<br>{counts}<br>speed-up {ratio_text(point.speedup)}"
 
 
-def _scatter_table(pairs: Sequence[Pair]) -> Table:
-    ordered = sorted(pairs, key=lambda pair: (pair.concurrency, -(_acceptance(pair) or 0.0), pair.prompt_id))
+def _scatter_table(points: Sequence[_Point]) -> Table:
+    ordered = sorted(points, key=lambda point: (point.load, -point.acceptance, point.prompt))[:_LISTED]
     rows = tuple(
         (
-            text_cell(pair.prompt_id), text_cell(pair.category), text_cell(pair.concurrency),
-            text_cell(percent_text(_acceptance(pair) or 0.0)), text_cell(ratio_text(pair.speedup or 0.0)),
+            text_cell(point.prompt), text_cell(point.category), text_cell(point.load),
+            text_cell(percent_text(point.acceptance)), text_cell(ratio_text(point.speedup)),
         )
-        for pair in ordered
+        for point in ordered
     )  # fmt: skip
-    return Table(("Prompt", "Category", "Concurrency", "Acceptance", "Speed-up"), rows, frozenset({1}))
+    return Table(("Prompt", "Category", "Load", "Acceptance", "Speed-up"), rows, frozenset({1, 2}))

@@ -1,19 +1,20 @@
-"""What the arms answered: every prompt with both texts, where they part, and which requests failed."""
+"""What the arms answered: prompts with both texts, where they part, and which requests failed."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from trtspec.reports.data import Pair, ReportData, Request
+from trtspec.reports.data import ReportData
 from trtspec.reports.formats import Cell, Table, number_text, percent_text, ratio_text, text_cell
+from trtspec.reports.rows import failures
 
-__all__ = ["SHOWN_PROMPTS", "Answer", "PromptView", "divergence_table", "failure_table", "prompt_views"]
+if TYPE_CHECKING:
+    from trtspec.loadtest.records import Record
 
-# a page with more stays slow to open; the raw file has all
-SHOWN_PROMPTS = 1000
+__all__ = ["Answer", "PromptView", "divergence_table", "failure_table", "prompt_views"]
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class PromptView:
-    """A prompt with its requests at every concurrency and the answers to it."""
+    """A prompt with its requests at every load and the answers to it."""
 
     id: str
     category: str
@@ -40,16 +41,52 @@ class PromptView:
     answers: tuple[Answer, ...]
 
 
+@dataclass(frozen=True)
+class _Sides:
+    """The two arms' requests of one prompt at one load; either may be missing."""
+
+    load: str
+    baseline: Record | None
+    speculative: Record | None
+
+    @property
+    def whole(self) -> tuple[Record, Record] | None:
+        """Both, when both answered."""
+        if self.baseline is None or self.speculative is None or not (self.baseline.ok and self.speculative.ok):
+            return None
+        return self.baseline, self.speculative
+
+    @property
+    def identical(self) -> bool | None:
+        """Whether both arms gave the same text, None unless both answered."""
+        both = self.whole
+        return None if both is None else both[0].text == both[1].text
+
+    @property
+    def present(self) -> list[Record]:
+        """The requests that were sent."""
+        return [record for record in (self.baseline, self.speculative) if record is not None]
+
+
 def prompt_views(data: ReportData) -> tuple[tuple[PromptView, ...], str]:
-    """The prompts in order of their names, and a note when there are too many to show."""
-    pairs: dict[str, list[Pair]] = defaultdict(list)
-    for pair in data.pairs:
-        pairs[pair.prompt_id].append(pair)
-    names = sorted(pairs)
+    """The prompts in order of their names, and a note when there are more than the page shows."""
+    order = {level.label: place for place, level in enumerate(data.levels)}
+    members: dict[str, list[Record]] = defaultdict(list)
+    for record in data.shown:
+        members[record.prompt_id].append(record)
     texts = prompt_texts(data.provenance)
-    views = tuple(_prompt(name, pairs[name], texts.get(name, "")) for name in names[:SHOWN_PROMPTS])
-    left = len(names) - len(views)
-    return views, f"{left} more prompts are in requests.jsonl only; this page shows {SHOWN_PROMPTS}." if left else ""
+    views = tuple(_prompt(members[name], texts.get(name, ""), order) for name in sorted(members))
+    left = _prompts(data) - len(views)
+    if not left:
+        return views, ""
+    note = f"{left} more prompts are in requests.jsonl only; this page shows {len(views)}"
+    return views, f"{note}, those first whose answers differ."
+
+
+def _prompts(data: ReportData) -> int:
+    import numpy as np
+
+    return len(np.unique(data.table.prompt[data.table.excluded < 0]))
 
 
 def prompt_texts(provenance: Mapping[str, Any] | None) -> dict[str, str]:
@@ -66,67 +103,104 @@ def prompt_texts(provenance: Mapping[str, Any] | None) -> dict[str, str]:
     return {prompt.id: prompt.text for prompt in prompts.prompts} if prompts.sha256 == told.get("sha256") else {}
 
 
-def _prompt(name: str, pairs: Sequence[Pair], text: str) -> PromptView:
-    ordered = sorted(pairs, key=lambda pair: pair.concurrency)
-    verdicts = [pair.identical for pair in ordered]
+def _prompt(records: Sequence[Record], text: str, order: Mapping[str, int]) -> PromptView:
+    sides = sorted(_sides(records), key=lambda side: order.get(side.load, len(order)))
+    verdicts = [side.identical for side in sides]
     same = all(verdict is not False for verdict in verdicts)
-    incomplete = sum(verdict is None for verdict in verdicts)
     state = "different" if not same else "identical"
-    if incomplete == len(ordered):
+    if all(verdict is None for verdict in verdicts):
         state = "not comparable"
     return PromptView(
-        id=name, category=ordered[0].category, text=text, counts=_counts(ordered), speedup=_speedups(ordered),
-        state=state, same=same, levels=_levels(ordered), answers=_answers(ordered),
+        id=records[0].prompt_id, category=records[0].category, text=text, counts=_counts(records),
+        speedup=_speedups(sides), state=state, same=same, levels=_levels(sides), answers=_answers(sides),
     )  # fmt: skip
 
 
-def _counts(pairs: Sequence[Pair]) -> str:
-    rows = [pair.speculative for pair in pairs if pair.speculative is not None and pair.speculative.drafted]
-    drafted = sum(row.drafted or 0 for row in rows)
-    accepted = sum(row.accepted or 0 for row in rows)
+def _sides(records: Sequence[Record]) -> list[_Sides]:
+    """As in `trtspec.loadtest.pairing`: the first sending in one arm with the first in the other."""
+    times: Counter[tuple[str, str, str]] = Counter()
+    found: dict[tuple[str, str, int], dict[str, Record]] = defaultdict(dict)
+    for record in sorted(records, key=lambda record: record.start_ns):
+        key = record.pair_id or record.prompt_id
+        times[record.arm, record.load, key] += 1
+        found[record.load, key, times[record.arm, record.load, key]][record.arm] = record
+    return [_Sides(load, arms.get("baseline"), arms.get("speculative")) for (load, _, _), arms in found.items()]
+
+
+def _counts(records: Sequence[Record]) -> str:
+    counters = [record.server for record in records if record.arm == "speculative" and record.server is not None]
+    drafted = sum(counter.num_draft_tokens or 0 for counter in counters)
+    accepted = sum(counter.num_accepted_tokens or 0 for counter in counters if counter.num_draft_tokens)
     return f"{accepted} of {drafted} drafted accepted ({percent_text(accepted / drafted)})" if drafted else ""
 
 
-def _speedups(pairs: Sequence[Pair]) -> str:
-    known = [pair for pair in pairs if pair.speedup is not None]
-    baseline = sum(pair.baseline.latency or 0 for pair in known if pair.baseline)
-    speculative = sum(pair.speculative.latency or 0 for pair in known if pair.speculative)
+def _speedups(sides: Sequence[_Sides]) -> str:
+    """Ratio of the summed latencies of pairs that both arms answered."""
+    both = [side.whole for side in sides if side.whole is not None]
+    baseline = sum(_latency(one) or 0 for one, _ in both)
+    speculative = sum(_latency(other) or 0 for _, other in both)
     return ratio_text(baseline / speculative) if speculative else ""
 
 
-def _levels(pairs: Sequence[Pair]) -> Table:
-    requests = [row for pair in pairs for row in (pair.baseline, pair.speculative) if row is not None]
-    rows = ((text_cell(row.concurrency), text_cell(row.arm), *_request_cells(row)) for row in requests)
-    columns = ("Concurrency", "Arm", "Status", "TTFT, ms", "Latency, ms", "Tokens", "Rounds", "Accepted", "Drafted")
+def _latency(record: Record) -> float | None:
+    line = record.timeline
+    return None if line is None else (line.last_ns - line.origin_ns) / 1e9
+
+
+def _first(record: Record) -> float | None:
+    line = record.timeline
+    return None if line is None else (line.first_ns - line.origin_ns) / 1e9
+
+
+def _levels(sides: Sequence[_Sides]) -> Table:
+    rows = ((text_cell(record.load), text_cell(record.arm), *_cells(record)) for s in sides for record in s.present)
+    columns = ("Load", "Arm", "Status", "TTFT, ms", "Latency, ms", "Tokens", "Rounds", "Accepted", "Drafted")
     return Table(columns, tuple(rows), frozenset({1, 2}))
 
 
-def _request_cells(row: Request) -> tuple[Cell, ...]:
-    times = [row.times["time_to_first_token"], row.latency] if row.error is None else [None, None]
+def _cells(record: Record) -> tuple[Cell, ...]:
+    from trtspec.loadtest.timeline import output_tokens
+
+    times = [_first(record), _latency(record)] if record.ok else [None, None]
     shown = [Cell("–", reason="no complete answer") if t is None else text_cell(number_text(1000 * t)) for t in times]
-    speculative = row.arm == "speculative"
-    reason = "the server sent no counters" if speculative else "the baseline drafts nothing"
-    counts = [row.rounds, row.drafted, row.accepted] if speculative else [None] * 3
-    dashes = [Cell("–", reason=reason) if c is None else text_cell(c) for c in (counts[0], counts[2], counts[1])]
-    tokens = Cell("–", reason="the server sent no count") if row.output_tokens is None else text_cell(row.output_tokens)
-    status = row.status if row.error is None else f"{row.status}: {row.error}"
-    return (text_cell(status), *shown, tokens, *dashes)
+    tokens = output_tokens(record)
+    counted = Cell("–", reason="the server sent no count") if tokens is None else text_cell(tokens)
+    return (text_cell(_status(record)), *shown, counted, *_rounds(record))
 
 
-def _answers(pairs: Sequence[Pair]) -> tuple[Answer, ...]:
+def _rounds(record: Record) -> list[Cell]:
+    """Rounds, accepted and drafted tokens."""
+    if record.arm != "speculative":
+        return [Cell("–", reason="the baseline drafts nothing")] * 3
+    server = record.server
+    counts = (
+        server and server.num_spec_steps,
+        server and server.num_accepted_tokens,
+        server and server.num_draft_tokens,
+    )
+    return [Cell("–", reason="the server sent no counters") if c is None else text_cell(c) for c in counts]
+
+
+def _status(record: Record) -> str:
+    if record.failed:
+        return f"failed: {record.error}" if record.error else "failed"
+    return f"cancelled: {record.cancel_reason}" if record.cancelled else "ok"
+
+
+def _answers(sides: Sequence[_Sides]) -> tuple[Answer, ...]:
     """Each distinct outcome once: one text where both arms agree, two side by side where they differ."""
-    outcomes: dict[tuple[str | None, str | None], list[int]] = defaultdict(list)
-    for pair in pairs:
-        outcomes[_text(pair.baseline), _text(pair.speculative)].append(pair.concurrency)
+    outcomes: dict[tuple[str | None, str | None], list[str]] = defaultdict(list)
+    for side in sides:
+        outcomes[_text(side.baseline), _text(side.speculative)].append(side.load)
     answers: list[Answer] = []
-    for (baseline, speculative), levels in outcomes.items():
-        at = f"concurrency {', '.join(map(str, sorted(set(levels))))}" if len(outcomes) > 1 else ""
-        answers += _outcome(baseline, speculative, f" · {at}" if at else "")
+    for (baseline, speculative), loads in outcomes.items():
+        at = f" · {', '.join(dict.fromkeys(loads))}" if len(outcomes) > 1 else ""
+        answers += _outcome(baseline, speculative, at)
     return tuple(answers)
 
 
-def _text(row: Request | None) -> str | None:
-    return None if row is None or not row.ok else row.text
+def _text(record: Record | None) -> str | None:
+    return None if record is None or not record.ok else record.text
 
 
 def _outcome(baseline: str | None, speculative: str | None, at: str) -> list[Answer]:
@@ -150,10 +224,10 @@ def divergence_table(data: ReportData) -> Table:
     places = (data.comparison.get("equality") or {}).get("first_divergence") or ()
     levels: dict[tuple[Cell, ...], list[str]] = defaultdict(list)
     for place in places:
-        levels[_divergence(place)].append(str(place.get("concurrency", "")))
+        levels[_divergence(place)].append(str(place.get("load") or f"concurrency {place.get('concurrency', '')}"))
     rows = tuple((row[0], text_cell(", ".join(dict.fromkeys(found))), *row[1:]) for row, found in levels.items())
-    columns = ("Prompt", "Concurrency", "At token", "Baseline goes on", "Speculation goes on", "Logit gap", "Finding")
-    return Table(columns, rows, frozenset({3, 4, 6}))
+    columns = ("Prompt", "Load", "At token", "Baseline goes on", "Speculation goes on", "Logit gap", "Finding")
+    return Table(columns, rows, frozenset({1, 3, 4, 6}))
 
 
 def _divergence(place: Mapping[str, Any]) -> tuple[Cell, ...]:
@@ -176,11 +250,6 @@ def _gap(place: Mapping[str, Any]) -> Cell:
 
 
 def failure_table(data: ReportData) -> Table:
-    """Requests that failed, counted by arm, concurrency and error."""
-    failed = (request for request in data.requests if request.status in {"failed", "cancelled"})
-    tally = Counter((row.arm, row.concurrency, row.error or "cancelled") for row in failed)
-    rows = tuple(
-        (text_cell(error), text_cell(arm), text_cell(level), text_cell(count))
-        for (arm, level, error), count in sorted(tally.items())
-    )
-    return Table(("Error", "Arm", "Concurrency", "Requests"), rows, frozenset({1}))
+    """How often each error ended a request, by arm and load."""
+    rows = tuple(tuple(map(text_cell, row)) for row in failures(data.table))
+    return Table(("Arm", "Load", "Error", "Requests"), rows, frozenset({1, 2}))

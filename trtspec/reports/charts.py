@@ -12,6 +12,7 @@ from html import escape
 from typing import Any
 
 from trtspec.reports.formats import Table
+from trtspec.reports.levels import Level
 
 __all__ = [
     "ARM_STYLE",
@@ -22,7 +23,12 @@ __all__ = [
     "absent",
     "axis",
     "figure",
+    "legend",
     "level_axis",
+    "level_control",
+    "level_place",
+    "load_axis",
+    "log_scale",
     "safe",
     "share_axis",
     "short",
@@ -111,8 +117,36 @@ def share_axis(title: str, **more: Any) -> dict[str, Any]:
 
 def level_axis(levels: Sequence[int]) -> dict[str, Any]:
     """The concurrency axis: the measured levels as ticks, logarithmic when they span much."""
-    scale = {"type": "log"} if max(levels) >= 8 * min(levels) else {}
-    return axis("concurrent requests", tickvals=list(levels), ticktext=[str(level) for level in levels], **scale)
+    ticks = {"tickvals": list(levels), "ticktext": [str(level) for level in levels]}
+    return axis("concurrent requests", **ticks, **log_scale(levels))
+
+
+def load_axis(levels: Sequence[Level]) -> dict[str, Any]:
+    """The axis of load levels of one kind. Those without a number (a trace, steps) stand side by side."""
+    values = [level.value for level in levels if level.value]
+    if len(values) < len(levels):
+        return axis("load", type="category")
+    if levels[0].closed:
+        return level_axis([int(value) for value in values])
+    ticks = {"tickvals": values, "ticktext": [f"{value:g}" for value in values]}
+    return axis(f"requests per second offered ({levels[0].load.kind})", **ticks, **log_scale(values))
+
+
+def log_scale(values: Sequence[float]) -> dict[str, Any]:
+    """A logarithmic axis where the values span much."""
+    return {"type": "log"} if max(values) >= 8 * min(values) else {}
+
+
+def level_place(level: Level) -> float | str:
+    """Where a level stands on its axis."""
+    return level.label if not level.value else level.value
+
+
+def level_control(levels: Sequence[Level], extra: Sequence[Choice] = ()) -> Control:
+    """The choice of a load level."""
+    closed = all(level.closed for level in levels)
+    choices = tuple(Choice(level.label, level.short if closed else level.label) for level in levels)
+    return Control("level", "Concurrency" if closed else "Load", (*choices, *extra))
 
 
 def unity(orientation: str) -> dict[str, Any]:
@@ -121,6 +155,11 @@ def unity(orientation: str) -> dict[str, Any]:
     line = {"color": "@ink", "width": 1.5, "dash": "dot"}
     shape = {"type": "line", f"{across}ref": f"{across} domain", f"{across}0": 0, f"{across}1": 1, "line": line}
     return {**shape, f"{orientation}ref": orientation, f"{orientation}0": 1, f"{orientation}1": 1, "layer": "below"}
+
+
+def legend() -> dict[str, Any]:
+    """A legend above the drawing."""
+    return {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "font": {"color": "@muted"}}
 
 
 def figure(data: Sequence[Mapping[str, Any]], height: int, **layout: Any) -> Figure:
@@ -137,7 +176,7 @@ def figure(data: Sequence[Mapping[str, Any]], height: int, **layout: Any) -> Fig
             "font": {"color": "@ink", "size": 13},
             "align": "left",
         },
-        "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "font": {"color": "@muted"}},
+        "legend": legend(),
         "showlegend": False,
         "dragmode": False,
     }

@@ -25,7 +25,7 @@ _TIMES = (("time_to_first_token", "TTFT"), ("time_per_output_token", "TPOT"), ("
 def print_report(console: Console, data: ReportData) -> None:
     """Verdict, both arms at each concurrency, acceptance, equality, warnings."""
     console.print(f"[bold]{escape(str(data.comparison['verdict']))}[/]\n")
-    if data.by_level:
+    if data.levels:
         console.print(_levels(data))
     console.print()
     _print_acceptance(console, data)
@@ -41,9 +41,10 @@ def _levels(data: ReportData) -> Table:
     table.add_column("arm", no_wrap=True)
     for column in ("ok", "failed", *(label for _, label in _TIMES), "tokens/s", "speed-up"):
         table.add_column(column, justify="right", no_wrap=True)
-    for level, part in data.by_level.items():
+    for level in data.levels:
+        part = level.part
         for index, arm in enumerate(data.arms):
-            head = str(level) if index == 0 else ""
+            head = escape(level.short if level.closed else level.label) if index == 0 else ""
             speedup = _speedup(part, data.headline) if arm == "speculative" else ""
             name = f"[{_COLOURS[arm]}]{arm}[/]"
             table.add_row(head, name, *_counts(part, arm), *_medians(part, arm), _rate(part, arm), speedup)
@@ -89,11 +90,11 @@ def _print_acceptance(console: Console, data: ReportData) -> None:
     known = {name: row["acceptance_rate"] for name, row in categories.items() if row.get("acceptance_rate") is not None}
     width = max(map(len, known), default=0)
     for name, value in sorted(known.items(), key=lambda item: -item[1]):
-        part = data.by_category.get(name)
+        part = data.categories().get(name)
         speedup = _speedup(part, data.headline) if part is not None else ""
         filled = round(_BAR * value)
         bar = f"[cyan]{'━' * filled}[/]{' ' * (_BAR - filled)}"
         console.print(f"  {escape(name.ljust(width))}  {bar} {percent_text(value):>6}  {speedup}")
     if known:
-        levels = " over all levels" if len(data.by_level) > 1 else ""
+        levels = " over all levels" if len(data.levels) > 1 else ""
         console.print(f"[dim]category: share of drafted tokens accepted · speed-up{levels}[/]")

@@ -1,12 +1,14 @@
-"""The top of the report: the verdict, the headline speed-up, and its interval at every concurrency."""
+"""The top of the report: the verdict, the headline speed-up, and its interval at every load level."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from trtspec.reports.data import ReportData
 from trtspec.reports.formats import Cell, ratio_text
+from trtspec.reports.levels import Level
 from trtspec.reports.names import metric_name
 from trtspec.reports.reading import Interval
 
@@ -18,6 +20,8 @@ _CODES = {
     "NO DIFFERENCE": "No difference",
     "INCONCLUSIVE": "Inconclusive",
     "MIXED": "Depends on the load",
+    "INCONCLUSIVE (client-bound)": "Inconclusive: client-bound",
+    "A/A": "A/A calibration",
 }
 
 
@@ -34,10 +38,14 @@ class IntervalRow:
 
 @dataclass(frozen=True)
 class Hero:
-    """`numbers` are none (no verdict), one, or that of the lowest and of the highest concurrency."""
+    """`verdict` is the summary's first sentence, `why` what follows it.
+
+    `numbers` are none (no verdict), one, or that of the first and of the last load level.
+    """
 
     code: str
     verdict: str
+    why: str
     numbers: tuple[Cell, ...]
     label: str
     rows: tuple[IntervalRow, ...]
@@ -47,14 +55,15 @@ class Hero:
 def build_hero(data: ReportData) -> Hero:
     """What a person reads who reads nothing else."""
     name = data.headline
-    parts = [(level, part) for level, part in data.by_level.items() if part.estimate(name) is not None]
-    known = [(level, interval) for level, part in parts if (interval := part.speedup(name)) is not None]
+    known = [(level, interval) for level in data.levels if (interval := level.part.speedup(name)) is not None]
     rows, one = _rows(known)
-    numbers = [replace(part.speedup_cell(name, "estimate"), key=_key(level, name)) for level, part in parts]
+    numbers = [level.part.speedup_cell(name, "estimate") for level, _ in known]
+    verdict, why = _sentences(str(data.comparison["verdict"]).replace(" %", "\N{NO-BREAK SPACE}%"))
     ends = tuple(numbers) if len(numbers) < 2 else (numbers[0], numbers[-1])
     return Hero(
         code=_CODES.get(str(data.comparison.get("verdict_code")), ""),
-        verdict=str(data.comparison["verdict"]).replace(" %", "\N{NO-BREAK SPACE}%"),
+        verdict=verdict,
+        why=why,
         numbers=() if data.comparison.get("withheld") else ends,
         label=_label(metric_name(name).lower(), known),
         rows=rows,
@@ -62,20 +71,25 @@ def build_hero(data: ReportData) -> Hero:
     )
 
 
-def _key(level: int, name: str) -> str:
-    return f"comparison.by_concurrency.{level}.speedup.{name}.estimate"
+def _sentences(verdict: str) -> tuple[str, str]:
+    """What to do, and why."""
+    found = re.match(r"(.*?[.!])\s+(?=[A-Z])(.*)", verdict, re.DOTALL)
+    return (found[1], found[2]) if found else (verdict, "")
 
 
-def _label(name: str, known: Sequence[tuple[int, Interval]]) -> str:
+def _label(name: str, known: Sequence[tuple[Level, Interval]]) -> str:
     if not known:
         return ""
     if len(known) == 1:
         return f"speed-up in {name}, {known[0][1].range_text}"
-    return f"speed-up in {name}, from concurrency {known[0][0]} to {known[-1][0]}"
+    first, last = known[0][0], known[-1][0]
+    if first.closed and last.closed:
+        return f"speed-up in {name}, from {first.label} to {last.short}"
+    return f"speed-up in {name}, at {first.label} and at {last.label}"
 
 
-def _rows(known: Sequence[tuple[int, Interval]]) -> tuple[tuple[IntervalRow, ...], float]:
-    """A row a concurrency, and where 1 lies on their scale."""
+def _rows(known: Sequence[tuple[Level, Interval]]) -> tuple[tuple[IntervalRow, ...], float]:
+    """A row a level, and where 1 lies on their scale."""
     if not known:
         return (), 0.0
     ends = [1.0, *(end for _, interval in known for end in interval.ends)]
@@ -88,8 +102,8 @@ def _rows(known: Sequence[tuple[int, Interval]]) -> tuple[tuple[IntervalRow, ...
     return tuple(_row(level, interval, place) for level, interval in known), place(1.0)
 
 
-def _row(level: int, interval: Interval, place: Callable[[float], float]) -> IntervalRow:
+def _row(level: Level, interval: Interval, place: Callable[[float], float]) -> IntervalRow:
     low, high = (place(end) for end in interval.ends)
     bounds = "" if interval.low is None or interval.high is None else f"{interval.low:.2f} to {interval.high:.2f}"
     text = f"{ratio_text(interval.estimate)} ({bounds})" if bounds else ratio_text(interval.estimate)
-    return IntervalRow(f"concurrency {level}", text, low, round(high - low, 2), place(interval.estimate))
+    return IntervalRow(level.label, text, low, round(high - low, 2), place(interval.estimate))

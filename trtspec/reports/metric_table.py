@@ -1,4 +1,4 @@
-"""Every metric of both arms with its percentiles, unit and formula: over the whole run and at each concurrency."""
+"""Every metric of both arms with its percentiles, unit and formula: over the whole run and at each load level."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 from trtspec.reports.data import ReportData
 from trtspec.reports.formats import Cell, DisplayUnit, display_unit
+from trtspec.reports.levels import Level
 from trtspec.reports.names import metric_formula, metric_name
 from trtspec.reports.reading import Part
 
@@ -41,21 +42,21 @@ class MetricBlock:
 
 
 def metric_blocks(data: ReportData) -> tuple[MetricBlock, ...]:
-    """One block a concurrency, then the whole run where there is more than one."""
-    levels = data.by_level
-    if len(levels) == 1:
-        return (_block(f"Concurrency {next(iter(levels))}", data.whole, data, keyed=True),)
-    blocks = [_block(f"Concurrency {level}", part, data, keyed=False) for level, part in levels.items()]
-    return (*blocks, _block("All levels pooled", data.whole, data, keyed=True)) if blocks else ()
+    """One block a load level, then the whole run where there is more than one."""
+    if len(data.levels) == 1:
+        return (_block(_title(data.levels[0]), data.whole, data),)
+    blocks = [_block(_title(level), level.part, data) for level in data.levels]
+    return (*blocks, _block("All levels pooled", data.whole, data)) if blocks else ()
 
 
-def _block(title: str, part: Part, data: ReportData, *, keyed: bool) -> MetricBlock:
+def _title(level: Level) -> str:
+    return level.label[:1].upper() + level.label[1:]
+
+
+def _block(title: str, part: Part, data: ReportData) -> MetricBlock:
     formulas = data.summary.get("formulas") or {}
     rows = [_row(part, name, data.arms, formulas) for name in part.metric_names()]
-    footnotes = _footnotes(rows, data.arms)
-    if not keyed:
-        rows = [_without_keys(row) for row in rows]
-    return MetricBlock(title, _counts(part, data), data.arms, STATISTICS, tuple(rows), footnotes)
+    return MetricBlock(title, _counts(part, data), data.arms, STATISTICS, tuple(rows), _footnotes(rows, data.arms))
 
 
 def _footnotes(rows: Sequence[MetricRow], arms: Sequence[str]) -> tuple[str, ...]:
@@ -68,10 +69,6 @@ def _footnotes(rows: Sequence[MetricRow], arms: Sequence[str]) -> tuple[str, ...
             names = row.name if len(those) == len(arms) else f"{row.name} ({', '.join(those)})"
             reasons.setdefault(reason, []).append(names)
     return tuple(f"{reason}: {'; '.join(names)}" for reason, names in reasons.items())
-
-
-def _without_keys(row: MetricRow) -> MetricRow:
-    return replace(row, arms=tuple(tuple(replace(cell, key="") for cell in cells) for cells in row.arms))
 
 
 def _counts(part: Part, data: ReportData) -> str:

@@ -42,9 +42,9 @@ DEFINITIONS: tuple[Definition, ...] = (
     ),
     Definition(
         "Interval",
-        "Where the speed-up would lie if other prompts of the same kind had been asked: pairs are drawn again, with "
-        "replacement, thousands of times.",
-        "95 % BCa bootstrap over pairs, both arms of a pair together",
+        "Where the speed-up would lie if other prompts of the same kind had been asked, judged by how much pairs "
+        "differ (above concurrency 1: blocks of requests that ran together).",
+        "speed-up × exp(± t × s): s from the delete-one jackknife of the logarithm, t Student's, 95 %",
     ),
     Definition(
         "Acceptance rate",
@@ -84,6 +84,28 @@ DEFINITIONS: tuple[Definition, ...] = (
         "At temperature 0 both arms must give the same text. Where they do not, the first difference is listed; a "
         "small gap between the target's two best logits means a near-tie that rounding decides.",
         "baseline's text = speculative arm's text",
+    ),
+    Definition(
+        "Goodput, capacity",
+        "Requests within every service level, per second and as a share; the capacity is the largest load up to which "
+        "enough of them are.",
+        "requests within every level / time under load",
+    ),
+    Definition(
+        "Answers with a pause",
+        "Share of answers in which a reader at a steady speed has read everything and waits for the next text.",
+        "requests whose reader waits / requests",
+    ),
+    Definition(
+        "Cost per million tokens",
+        "The GPUs that an arm takes, the draft's own included, for the time in which it produces a million tokens.",
+        "GPUs × price per hour × 10⁶ / (3600 × output tokens per second)",
+    ),
+    Definition(
+        "Noise floor, smallest detectable effect",
+        "The difference that the same server shows against itself in 1 of 20 runs, and the true effect that a run like "
+        "this one would find in 9 of 10.",
+        "exp(t × standard error of the speed-up's logarithm) - 1",
     ),
     Definition(
         "Break-even concurrency",

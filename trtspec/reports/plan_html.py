@@ -11,7 +11,7 @@ from trtspec.files import write_text
 from trtspec.planning.forecast import ADVICE
 from trtspec.planning.plan import Plan
 from trtspec.reports.formats import Cell, Table, text_cell
-from trtspec.reports.page import asset, environment, plotly_js
+from trtspec.reports.page import asset, environment, plotly_data
 from trtspec.reports.plan_charts import cost_chart, memory_chart, speed_chart
 from trtspec.units import bytes_text
 
@@ -57,7 +57,7 @@ def render_plan_html(plan: Plan) -> str:
             version=__version__,
             css=asset("report.css"),
             js=asset("report.js"),
-            plotly_js=plotly_js(),
+            plotly=plotly_data(),
         )
     )
 

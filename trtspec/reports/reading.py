@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from trtspec.reports.formats import Cell, DisplayUnit, number_text, ratio_text
+from trtspec.reports.paths import join_path
 
-__all__ = ["Interval", "Part"]
+__all__ = ["Interval", "Part", "interval_of"]
 
 NO_INTERVAL = "too few pairs for an interval"
 NOT_MEASURED = "not measured in this run"
@@ -23,6 +24,7 @@ class Interval:
     high: float | None
     confidence: float
     reason: str = ""
+    count: int | None = None
 
     @property
     def text(self) -> str:
@@ -44,12 +46,26 @@ class Interval:
         return f"{self.confidence * 100:.0f} % interval {ratio_text(self.low)} to {ratio_text(self.high)}"
 
 
+def interval_of(data: Any) -> Interval | None:
+    """The interval in `{"estimate", "low", "high", "confidence", "count", "reason"}`, None without an estimate."""
+    if not isinstance(data, Mapping) or data.get("estimate") is None:
+        return None
+    confidence = data.get("confidence") or 0.95
+    reason = str(data.get("reason") or "")
+    return Interval(data["estimate"], data.get("low"), data.get("high"), confidence, reason, data.get("count"))
+
+
 @dataclass(frozen=True)
 class Part:
-    """A part of summary.json: the whole run, one concurrency, or one category (which has no arms)."""
+    """A part of summary.json: the whole run, one load level, or one category (which has no arms).
+
+    `path` leads to it, from an arm and from the comparison alike; `compared` is the comparison's section of it.
+    """
 
     arms: Mapping[str, Any]
     speedups: Mapping[str, Any]
+    path: tuple[str, ...] = ()
+    compared: Mapping[str, Any] = field(default_factory=dict)
 
     def metric(self, arm: str, name: str) -> Mapping[str, Any]:
         """The metric's statistics of an arm, empty when the arm has none."""
@@ -67,7 +83,11 @@ class Part:
         value = data.get(statistic)
         if value is None:
             return Cell("–", reason=str(data.get("reason") or NOT_MEASURED))
-        return Cell(number_text(value * unit.factor), f"arms.{arm}.{name}.{statistic}", repr(value))
+        return Cell(number_text(value * unit.factor), self.key(arm, name, statistic), repr(value))
+
+    def key(self, arm: str, *names: str) -> str:
+        """The path of an arm's number in the summary."""
+        return join_path("arms", arm, *self.path, *names)
 
     def throughput(self, arm: str) -> float | None:
         """Output tokens per second of all concurrent requests together."""
@@ -86,10 +106,7 @@ class Part:
 
     def speedup(self, name: str) -> Interval | None:
         """The speed-up of a metric with its interval, None where there is none."""
-        data = self.speedups.get(name) or {}
-        if data.get("estimate") is None:
-            return None
-        return Interval(data["estimate"], data["low"], data["high"], data["confidence"], str(data.get("reason") or ""))
+        return interval_of(self.speedups.get(name))
 
     def speedup_cell(self, name: str, key: str) -> Cell:
         """`estimate`, `low` or `high` of a speed-up, or a dash with its reason."""
@@ -97,4 +114,4 @@ class Part:
         value = data.get(key)
         if value is None:
             return Cell("–", reason=str(data.get("reason") or NO_INTERVAL))
-        return Cell(ratio_text(value), f"comparison.speedup.{name}.{key}", repr(value))
+        return Cell(ratio_text(value), join_path("comparison", *self.path, "speedup", name, key), repr(value))

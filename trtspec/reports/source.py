@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from trtspec.errors import ArtefactMissing
 from trtspec.loadtest.records import FILE_NAME
+from trtspec.loadtest.run_index import known_runs, started
 from trtspec.spec import SpecFile
 
-__all__ = ["RunSource", "newest_run", "open_run"]
+__all__ = ["RunSource", "newest_anywhere", "newest_run", "open_run"]
 
 
 @dataclass(frozen=True)
@@ -52,9 +54,17 @@ def open_run(path: Path) -> RunSource:
 
 
 def newest_run(spec_file: SpecFile) -> RunSource:
-    """The newest run of a spec; ArtefactMissing when there is none."""
-    from trtspec.loadtest.run_folder import latest_run
+    """The newest run of a spec, wherever `--out` put it; ArtefactMissing when there is none."""
+    return _newest(known_runs(spec_file.runs), spec_file.runs, f"trtspec loadtest {spec_file.path}")
 
-    if not any(spec_file.runs.glob(f"*/{FILE_NAME}")):
-        raise ArtefactMissing("no run yet", where=str(spec_file.runs), fix=f"trtspec loadtest {spec_file.path}")
-    return open_run(latest_run(spec_file.runs))
+
+def newest_anywhere(runs: Path) -> RunSource:
+    """The newest run below `runs` (runs/NAME/RUN), for runs that were made without a spec; ArtefactMissing else."""
+    found = [run for folder in sorted(runs.glob("*")) if folder.is_dir() for run in known_runs(folder)]
+    return _newest(sorted(found, key=started), runs, "trtspec loadtest SPEC, or trtspec report RUN")
+
+
+def _newest(found: Sequence[Path], where: Path, fix: str) -> RunSource:
+    if not found:
+        raise ArtefactMissing("no run yet", where=str(where), fix=fix)
+    return open_run(found[-1])

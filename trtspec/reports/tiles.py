@@ -8,6 +8,7 @@ from typing import Any
 
 from trtspec.reports.data import ReportData
 from trtspec.reports.formats import Cell, display_unit, number_text, percent_text, plain
+from trtspec.reports.levels import Level
 from trtspec.reports.reading import Part
 
 __all__ = ["Tile", "build_tiles", "tile_level"]
@@ -24,13 +25,12 @@ class Tile:
     note: str = ""
 
 
-def tile_level(data: ReportData) -> int | None:
-    """The concurrency that times and rates are shown of: the lowest; None where there is only one.
+def tile_level(data: ReportData) -> Level | None:
+    """The load that times and rates are shown of: the lightest; None where there is only one.
 
     A median over several levels may fall into different levels in the two arms and then contradicts the paired ratio.
     """
-    levels = data.by_level
-    return min(levels) if len(levels) > 1 else None
+    return data.levels[0] if len(data.levels) > 1 else None
 
 
 def build_tiles(data: ReportData) -> tuple[Tile, ...]:
@@ -81,7 +81,7 @@ def _rate(data: ReportData) -> Tile:
 def _latency(data: ReportData, name: str, label: str) -> Tile:
     part = _part(data)
     unit = display_unit(_unit(part, data, name), [part.metric(arm, name).get("p50") for arm in data.arms])
-    cells = [(arm, _at_level(part.cell(arm, name, "p50", unit), arm, data)) for arm in data.arms]
+    cells = [(arm, part.cell(arm, name, "p50", unit)) for arm in data.arms]
     if not any(cell.text != "–" for _, cell in cells):
         reason = next((cell.reason for _, cell in cells if cell.reason), "no request was sent")
         return Tile(label, words="not measured", note=reason)
@@ -92,15 +92,7 @@ def _latency(data: ReportData, name: str, label: str) -> Tile:
 
 def _part(data: ReportData) -> Part:
     level = tile_level(data)
-    return data.whole if level is None else data.by_level[level]
-
-
-def _at_level(cell: Cell, arm: str, data: ReportData) -> Cell:
-    """The cell with the key of its level."""
-    level = tile_level(data)
-    if level is None or not cell.key:
-        return cell
-    return replace(cell, key=cell.key.replace(f"arms.{arm}.", f"arms.{arm}.by_concurrency.{level}.", 1))
+    return data.whole if level is None else level.part
 
 
 def _unit(part: Part, data: ReportData, name: str) -> str:

@@ -11,18 +11,21 @@ from pathlib import Path
 from typing import Any
 
 from trtspec.reports.answers import PromptView, divergence_table, failure_table, prompt_views
+from trtspec.reports.correlation import correlation_table
 from trtspec.reports.data import ReportData
 from trtspec.reports.formats import Table, percent_text, plain, text_cell
 from trtspec.reports.hero import Hero, build_hero
-from trtspec.reports.load_charts import break_even
+from trtspec.reports.load_charts import break_even, break_even_interval
 from trtspec.reports.metric_table import MetricBlock, metric_blocks
 from trtspec.reports.names import speedup_name
+from trtspec.reports.run_facts import client_table, server_table, trust_table
 from trtspec.reports.tiles import Tile, build_tiles, tile_level
 from trtspec.reports.warning_places import Warnings, sort_warnings
 
 __all__ = ["ProvenanceItem", "ReportView", "build_view"]
+_ARMS = {"baseline": "target alone", "speculative": "draft and target"}
 _POOLED = (
-    "Times and rates are those of concurrency {level}; acceptance, errors and answers are of all levels. "
+    "Times and rates are those of {level}; acceptance, errors and answers are of all levels. "
     "Every level is under All metrics."
 )
 
@@ -48,11 +51,16 @@ class ReportView:
     title: str
     subtitle: tuple[str, ...]
     hero: Hero
+    legend: tuple[tuple[str, str], ...]
     pooled: str
     tiles: tuple[Tile, ...]
     warnings: Warnings
     acceptance_lead: str
     break_even: str
+    correlations: Table
+    servers: Table
+    client: Table
+    trust: Table
     metrics: tuple[MetricBlock, ...]
     speedups: Table
     no_speedup: str
@@ -71,11 +79,16 @@ def build_view(data: ReportData) -> ReportView:
         title=f"trtspec report: {data.name}",
         subtitle=_subtitle(data),
         hero=build_hero(data),
+        legend=_legend(data),
         pooled=_pooled(data),
         tiles=build_tiles(data),
         warnings=sort_warnings(data.comparison),
         acceptance_lead=_acceptance_lead(data),
         break_even=break_even_text(data),
+        correlations=correlation_table(data),
+        servers=server_table(data),
+        client=client_table(data),
+        trust=trust_table(data),
         metrics=metric_blocks(data),
         speedups=_speedup_table(data),
         no_speedup="No prompt was answered by both arms, so there is no speed-up.",
@@ -88,14 +101,22 @@ def build_view(data: ReportData) -> ReportView:
     )
 
 
+def _legend(data: ReportData) -> tuple[tuple[str, str], ...]:
+    """What each arm is: the names that two compared servers were given, else what the arms of a spec are."""
+    options = (data.provenance or {}).get("options")
+    given = options.get("labels") if isinstance(options, Mapping) else None
+    names = given if isinstance(given, Mapping) else {}
+    return tuple((arm, str(names.get(arm) or usual)) for arm, usual in _ARMS.items())
+
+
 def _pooled(data: ReportData) -> str:
     level = tile_level(data)
-    return "" if level is None else _POOLED.format(level=level)
+    return "" if level is None else _POOLED.format(level=level.label)
 
 
 def _subtitle(data: ReportData) -> tuple[str, ...]:
     given = data.provenance or {}
-    counts = f"{len(data.requests)} requests"
+    counts = f"{len(data.table):,} requests".replace(",", "\u202f")
     parts = [data.name, *_pair_names(given.get("spec")), counts, str(given.get("created") or "").replace("T", " ")]
     return tuple(part for part in parts if part)
 
@@ -107,7 +128,8 @@ def _pair_names(spec: Any) -> list[str]:
         section = spec.get(role) if isinstance(spec, Mapping) else None
         checkpoint = section.get("checkpoint") if isinstance(section, Mapping) else None
         if checkpoint:
-            names.append(f"{role} {Path(str(checkpoint)).name}")
+            name = Path(str(checkpoint)).name
+            names.append(name if role in name.lower().replace("_", "-").split("-") else f"{role} {name}")
     return names
 
 
@@ -123,13 +145,23 @@ def break_even_text(data: ReportData) -> str:
     """The break-even concurrency in a sentence."""
     value = break_even(data)
     if value is not None:
-        return f"Speculation stops paying at about {value:.3g} concurrent requests."
-    if len(data.by_level) < 2:
+        return f"Speculation stops paying at about {value:.3g} concurrent requests{_break_even_range(data)}."
+    if sum(level.closed for level in data.levels) < 2:
         return "A break-even needs at least two concurrency levels."
     reason = data.comparison.get("break_even_reason")
     if reason:
         return f"No break-even: {reason}."
     return "The speed-up does not cross 1 between the measured concurrency levels."
+
+
+def _break_even_range(data: ReportData) -> str:
+    low, high = break_even_interval(data)
+    if low is None and high is None:
+        return ""
+    if low is not None and high is not None:
+        return f" (95 % interval {low:.3g} to {high:.3g})"
+    end = f"above {low:.3g}" if low is not None else f"below {high:.3g}"
+    return f" (95 % interval {end}; its other end lies outside what was measured)"
 
 
 def _speedup_table(data: ReportData) -> Table:

@@ -3,44 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 __all__ = ["Warnings", "sort_warnings"]
 
-# words of a warning → section; the first row that matches decides
-_PLACES: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("general", ("failed", "interrupted", "stopped", "synthetic", "others used", "load generator", "left out")),
-    ("metrics", ("in one piece",)),
-    ("speed", ("per token, not per request", "few pairs", "few blocks", "repeated a prompt")),
-    ("load", ("more than one concurrency", "not steady")),
-    ("outputs", ("temperature",)),
-    ("acceptance", ("acceptance", "counters")),
-)
-
 
 @dataclass(frozen=True)
 class Warnings:
-    """Warnings by section; `general` are those that concern the whole run, or nothing that is known here."""
+    """Warnings by section; `general` are those that concern the whole run, or a section that is unknown here."""
 
     general: tuple[str, ...] = ()
     speed: tuple[str, ...] = ()
     acceptance: tuple[str, ...] = ()
     load: tuple[str, ...] = ()
+    server: tuple[str, ...] = ()
+    run: tuple[str, ...] = ()
     metrics: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
 
 
+_SECTIONS = frozenset(field.name for field in fields(Warnings))
+
+
 def sort_warnings(comparison: Mapping[str, Any]) -> Warnings:
-    """The summary's warnings as sentences, each beside what it is about."""
+    """The summary's warnings as sentences, each in the section that its caveat names.
+
+    `caveats` are `{"code", "text", "section"}`; a warning that has none (it is of a file beside the run, or of a
+    summary of an older release) is general.
+    """
+    told = [caveat for caveat in comparison.get("caveats") or () if isinstance(caveat, Mapping)]
+    sections = {str(caveat.get("text")): str(caveat.get("section")) for caveat in told}
     places: dict[str, list[str]] = {}
-    for text in comparison.get("warnings") or ():
-        places.setdefault(_place(str(text)), []).append(_sentence(str(text)))
+    for text in map(str, comparison.get("warnings") or ()):
+        section = sections.get(text, "general")
+        places.setdefault(section if section in _SECTIONS else "general", []).append(_sentence(text))
     return Warnings(**{place: tuple(texts) for place, texts in places.items()})
-
-
-def _place(text: str) -> str:
-    return next((place for place, words in _PLACES if any(word in text for word in words)), "general")
 
 
 def _sentence(text: str) -> str:
