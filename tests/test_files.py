@@ -182,3 +182,17 @@ def test_a_folder_takes_the_place_of_a_link(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["elsewhere", "engine"]
     assert not (tmp_path / "engine").is_symlink()
     assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+def test_a_full_disk_is_told_with_the_place(tmp_path: Path) -> None:
+    code = (
+        "import resource, signal, sys; from pathlib import Path; from trtspec.files import write_bytes\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (1024, 1024))\n"
+        "try: write_bytes(Path(sys.argv[1]), bytes(5000))\n"
+        "except OSError as error: print(error)\n"
+    )
+    argv = [sys.executable, "-c", code, str(tmp_path / "file")]
+    told = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
+    assert str(tmp_path / "file") in told
+    assert list(tmp_path.iterdir()) == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["bytes_text", "count_text", "duration_text", "ms_text", "plain_text", "three_digits"]
+__all__ = ["bytes_text", "count_text", "cut_text", "duration_text", "ms_text", "plain_text", "three_digits"]
 
 # sequences that a terminal obeys (ECMA-48: CSI, OSC, others), then single control characters
 _CONTROL = re.compile(
@@ -55,3 +55,8 @@ def count_text(number: int) -> str:
 def plain_text(text: str) -> str:
     """`text` without what a terminal obeys (colours, cursor movements, titles); tabs and line ends stay."""
     return _CONTROL.sub("", text)
+
+
+def cut_text(text: str, most: int) -> str:
+    """`text`; beginning and end of one that has more than `most` characters."""
+    return text if len(text) <= most else f"{text[: most // 2]} … {text[-most // 2 :]}"

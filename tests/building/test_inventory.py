@@ -16,6 +16,8 @@ from trtspec.building.inventory import Entry, disk_bytes, find_entry, freed_byte
 from trtspec.building.locks import locked
 from trtspec.building.usage import find_specs, used_entries
 from trtspec.errors import SpecError, UsageError
+from trtspec.files import remove_directory, write_bytes
+from trtspec.repository.generations import generation_folder, keep
 from trtspec.spec import SpecFile
 
 DEAD = 2**22 + 1  # above the largest process number that Linux gives
@@ -180,6 +182,38 @@ def test_a_generated_repository_uses_its_engines(tmp_path: Path) -> None:
     model = tmp_path / "model_repo" / "big" / "speculative" / "tensorrt_llm"
     model.mkdir(parents=True)
     (model / "config.pbtxt").write_text(f'parameters {{ key: "engine_dir" value {{ string_value: "{folder}" }} }}')
+    entries = take_inventory(tmp_path)
+    assert used_entries(tmp_path, entries, find_specs(tmp_path)).of(entries[0]) == ("repository big/speculative",)
+
+
+def test_a_generation_that_one_can_go_back_to_uses_its_engines(tmp_path: Path) -> None:
+    old, new = (tensorrt_engine(tmp_path, "target", key) for key in ("aaaa0000aaaa0000", "bbbb0000bbbb0000"))
+    repository = tmp_path / "model_repo" / "big" / "speculative"
+    for folder in (old, new):
+        write_bytes(repository / "tensorrt_llm" / "config.pbtxt", f'# "{folder}"'.encode())
+        keep(repository, "repo")
+    entries = take_inventory(tmp_path)
+    usage = used_entries(tmp_path, entries, find_specs(tmp_path))
+    assert {entry.path: usage.of(entry) for entry in entries} == {
+        old: ("a generation of big/speculative",),
+        new: ("repository big/speculative", "a generation of big/speculative"),
+    }
+    remove_directory(generation_folder(repository))
+    assert used_entries(tmp_path, entries, find_specs(tmp_path)).users == {new: ("repository big/speculative",)}
+
+
+@pytest.mark.parametrize("linked", ["the engine's folder", "its files"])
+def test_a_repository_with_links_to_engines_uses_them(tmp_path: Path, linked: str) -> None:
+    """As `serving.engines: link` makes them where the file system has no hard links; config.pbtxt names the link."""
+    folder = tensorrt_engine(tmp_path, "target", "aaaa0000aaaa0000")
+    version = tmp_path / "model_repo" / "big" / "speculative" / "tensorrt_llm" / "1"
+    version.parent.mkdir(parents=True)
+    if linked == "its files":
+        version.mkdir()
+        (version / "rank0.engine").symlink_to(folder / "rank0.engine")
+    else:
+        version.symlink_to(folder)
+    (version.parent / "config.pbtxt").write_text("# /models/tensorrt_llm/1")
     entries = take_inventory(tmp_path)
     assert used_entries(tmp_path, entries, find_specs(tmp_path)).of(entries[0]) == ("repository big/speculative",)
 

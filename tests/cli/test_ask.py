@@ -21,7 +21,9 @@ from tests.conftest import ServeRepository, triton_processes
 from tests.serving.frontend_model import scripted_frontend
 from trtspec.cli.ask import _arguments
 from trtspec.cli.main import cli
-from trtspec.serving import RunningServer, free_ports, running_arm
+from trtspec.serving import RunningServer, free_ports, repository_plan, running_arm, start_server
+from trtspec.serving.plan import Listening
+from trtspec.serving.security import AdminKey
 from trtspec.spec import SpecFile, load_spec
 
 PROMPT = "What is up?"
@@ -81,11 +83,26 @@ def test_plain_text_where_stdout_is_no_terminal(spec_file: SpecFile) -> None:
 
 @pytest.mark.triton
 def test_every_option_reaches_the_server(spec_file: SpecFile) -> None:
-    result = run(str(spec_file.path), PROMPT, "--raw", "--temperature", "0.5", "--seed", "11", "--draft-length", "0")
+    options = [
+        "--raw",
+        "--temperature",
+        "0.5",
+        "--seed",
+        "11",
+        "--draft-length",
+        "0",
+        "--top-p",
+        "0.25",
+        "--top-k",
+        "7",
+    ]
+    result = run(str(spec_file.path), PROMPT, *options, "--stop", "five", "--stop", "\n\n")
     given = received(result.stdout)
     assert given["text_input"] == PROMPT
     assert given["temperature"] == 0.5
     assert given["seed"] == 11
+    assert (given["top_p"], given["top_k"]) == (0.25, 7)
+    assert given["stop_words"] == ["five", "\n\n"]
     assert given["num_draft_tokens"] == 0
     assert given["max_tokens"] == 256
 
@@ -161,6 +178,18 @@ def test_the_arm_behind_a_server_is_known(server: RunningServer, spec_file: Spec
     assert running_arm(spec_file, server.grpc_url) == "baseline"
     assert running_arm(toy_spec(tmp_path), server.grpc_url) is None
     assert running_arm(spec_file, f"127.0.0.1:{free_ports().grpc}") is None
+
+
+@pytest.mark.triton
+def test_a_server_that_tells_its_configuration_to_administrators_alone(spec_file: SpecFile, tmp_path: Path) -> None:
+    """As every server beyond loopback does; requests are open."""
+    listening, repository = Listening("0.0.0.0", None), scripted_frontend(tmp_path / "repo")
+    plan = repository_plan(repository, free_ports(), log=tmp_path / "log", listening=listening, admin=AdminKey("key"))
+    with start_server(plan, ready_timeout=60) as server:
+        answer = run(str(spec_file.path), PROMPT, "--raw", "--url", server.grpc_url, "--output", "json")
+        assert answer.exit_code == 0, answer.stderr
+        assert json.loads(answer.stdout)["arm"] is None
+        server.stop(now=True)
 
 
 @pytest.mark.triton

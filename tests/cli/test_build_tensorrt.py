@@ -31,10 +31,12 @@ def test_build_then_cached(box: GpuBox) -> None:
     first = run(box)
     assert first.exit_code == 0, first.stderr
     assert first.stdout.count(" built ") == 3
+    assert first.stdout.endswith(f"next: trtspec repo {box.spec_file.path}\n")
     assert "convert baseline + target …" in first.stderr
     assert "build draft: done" in first.stderr
     second = json.loads(run(box, "--output", "json").stdout)
     assert [engine["cached"] for engine in second["engines"]] == [True] * 3
+    assert "next: " not in run(box, "--role", "draft").stdout  # there is no repository without all three
     assert run(box, "--role", "draft", "--output", "quiet").stdout.strip() == second["engines"][2]["path"]
     assert len(box.starts()) == 5
 

@@ -86,6 +86,31 @@ def test_lint_of_a_spec_knows_where_its_repository_will_lie(tmp_path: Path) -> N
     assert run("--lint", spec_file.path, "--arm", "baseline", "--output", "quiet").stdout.startswith("baseline: ")
 
 
+def test_lint_tells_of_ports_that_both_arms_would_take(tmp_path: Path) -> None:
+    spec_file = tensorrt_spec(tmp_path, serving={"http_port": 8000, "grpc_port": 8010, "openai_port": 8022})
+    assert run(spec_file.path).exit_code == 0
+    data = run_json("--lint", spec_file.path)
+    assert data["ok"]
+    told = {(item["repository"], item["level"], item["message"]) for item in data["findings"]}
+    both = "they cannot run at the same time"
+    assert told == {
+        ("baseline", "warning", f"port 8010 is grpc of the speculative arm and http of the baseline arm: {both}"),
+    }
+    assert run_json("--lint", spec_file.path, "--arm", "speculative")["findings"] == []
+
+
+def test_lint_reads_the_ports_of_a_launch(stock: Stock) -> None:
+    launch = stock.folder.parent / "start.sh"
+    launch.write_text("exec tritonserver --model-repository=/models --http-port=8001\n")
+    (found,) = run_json("--lint", "--path", stock.folder, "--launch", launch, code=3)["findings"][:1]
+    assert (found["id"], found["message"]) == ("repository-ports", "port 8001 is http and grpc")
+    launch.write_text("exec tritonserver --model-repository=/models --http-port=8005\n")
+    assert run("--lint", "--path", stock.folder, "--launch", launch).exit_code == 0
+    launch.write_text("echo hello\n")
+    assert "nothing in it starts a Triton server" in run("--lint", "--path", stock.folder, "--launch", launch).output
+    assert run("--lint", "--path", stock.folder, "--launch", launch.parent / "gone").exit_code == 2
+
+
 def test_lint_of_a_folder_that_is_not_there(tmp_path: Path) -> None:
     assert run("--lint", "--path", tmp_path / "gone").exit_code == 2
 
@@ -144,6 +169,7 @@ def test_history_and_rollback(spec_file: SpecFile) -> None:
         (["--lint", "--diff"], "--diff and --lint do not go together"),
         (["--path", "x"], "--path goes with --lint"),
         (["--image", "26.04"], "--image goes with --lint"),
+        (["--lint", "--launch", "x"], "--launch goes with --path"),
         (["--rollback", "--generation", "2"], "--generation goes with --arm"),
         (["--arm", "baseline", "--generation", "2"], "--generation goes with --rollback"),
         (["--new-version", "--rollback"], "--new-version and --rollback do not go together"),

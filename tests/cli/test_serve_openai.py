@@ -5,21 +5,26 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
 import signal
 import socket
 import time
-import urllib.request
 from pathlib import Path
 from typing import Any
 
 import openai
 import psutil
 import pytest
+from click.testing import CliRunner
 
 from tests.cli.test_serve import deployment, gone, run, serving
+from tests.serving.certificates import self_signed
 from tests.serving.toy import build_toy
+from trtspec.cli.main import cli
 from trtspec.serving import free_ports
+from trtspec.serving.health import answers
 from trtspec.serving.ports import is_free
+from trtspec.spec import SpecFile
 
 
 def endpoint_pids(pid: int) -> list[int]:
@@ -40,6 +45,10 @@ def test_a_toy_is_served_to_the_official_client(tmp_path: Path) -> None:
             assert client.models.list().data[0].id == "toy"
             answer = client.chat.completions.create(model="toy", messages=[{"role": "user", "content": "hello"}])
             assert answer.choices[0].message.content
+        code, endpoint = told(spec_file)
+        assert (code, endpoint["openai"]) == (0, {"url": data["urls"]["openai"], "live": True, "ready": True})
+        human = CliRunner().invoke(cli, ["status", str(spec_file.path)]).stdout
+        assert re.search(rf"openai +{data['urls']['openai']} ready", human)
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 0
         assert process.stderr is not None
@@ -48,6 +57,38 @@ def test_a_toy_is_served_to_the_official_client(tmp_path: Path) -> None:
     assert is_free("127.0.0.1", port)
     (log,) = (tmp_path / "model_repo" / "toy").glob("*openai*.log")
     assert "ERROR" not in log.read_text()
+
+
+def told(spec_file: SpecFile) -> tuple[int, dict[str, Any]]:
+    """Exit code and server of `trtspec status`."""
+    result = CliRunner().invoke(cli, ["status", str(spec_file.path), "--output", "json"])
+    (server,) = [server for server in json.loads(result.stdout)["servers"] if server["source"] == "state"]
+    return result.exit_code, server
+
+
+@pytest.mark.triton
+@pytest.mark.parametrize("names", ["IP:127.0.0.1", "DNS:gpu1.example"])
+def test_before_a_server_with_tls(tmp_path: Path, names: str) -> None:
+    """Also with a certificate that is not for the address at which the endpoint finds the server."""
+    certificate, key = self_signed(tmp_path / "tls", names, "/CN=somebody")
+    path, port = build_toy(tmp_path).path, free_ports().http
+    text = f"serving:\n  openai_port: {port}\n  tls_certificate: {certificate}\n  tls_key: {key}\n"
+    path.write_text(path.read_text().replace("serving:\n", text))
+    with serving(spec_of(path), "--no-warmup") as (process, data):
+        assert data["urls"]["grpc"].startswith("grpcs://127.0.0.1:")
+        with openai.OpenAI(base_url=data["urls"]["openai"], api_key="unused", max_retries=0) as client:
+            request: dict[str, Any] = {"model": "toy", "prompt": "hello world", "max_tokens": 24}
+            whole = client.completions.create(**request).choices[0].text
+            assert whole
+            assert (
+                "".join(chunk.choices[0].text for chunk in client.completions.create(**request, stream=True)) == whole
+            )
+        code, endpoint = told(spec_of(path))
+        assert (code, endpoint["openai"]["ready"]) == (0, True)
+        asked = CliRunner().invoke(cli, ["ask", str(path), "hello world", "--raw", "--max-tokens", "24"])
+        assert asked.stdout.strip() == whole.strip()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
 
 
 def asked(client: openai.OpenAI, request: dict[str, Any]) -> int:
@@ -77,18 +118,23 @@ def test_the_end_lets_a_stream_finish_and_refuses_new_requests(tmp_path: Path) -
 
 
 @pytest.mark.triton
-def test_the_specs_port_holds_and_its_death_ends_everything(tmp_path: Path) -> None:
+def test_the_specs_port_holds_and_after_its_death_too(tmp_path: Path) -> None:
     port = free_ports().http
     path = deployment(tmp_path).path
     path.write_text(path.read_text().replace("serving:\n", f"serving:\n  openai_port: {port}\n"))
     with serving(spec_of(path)) as (process, data):
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/health/live", timeout=10) as answer:
-            assert answer.status == 200
+        assert answers("127.0.0.1", port, "/health/live")
         pids = [data["pid"], *endpoint_pids(process.pid)]
         os.kill(pids[-1], signal.SIGKILL)
-        assert process.wait(30) == 5
+        deadline = time.monotonic() + 60
+        while told(spec_of(path))[1]["restarts"] != {"openai": 1}:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        assert answers("127.0.0.1", port, "/health/live")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
         assert process.stderr is not None
-        assert "the OpenAI-compatible endpoint ended" in process.stderr.read()
+        assert "the OpenAI-compatible endpoint ended; it is started again now" in process.stderr.read()
     assert gone(pids, 0.5)
 
 

@@ -88,9 +88,12 @@ def test_status_of_what_runs_and_of_nothing(toy_deployment: ToyDeployment) -> No
     spec_file = toy_deployment.spec_file
     with serving(spec_file, "--arm", "baseline") as (process, data):
         stream(data["urls"]["http"], 8)
-        time.sleep(3)  # the metrics page is made anew every two seconds
-        code, shown = status(str(spec_file.path))
-        (server,) = [server for server in shown["servers"] if server["source"] == "state"]
+        deadline = time.monotonic() + 30
+        while True:  # the metrics page is made anew every two seconds
+            code, shown = status(str(spec_file.path))
+            (server,) = [server for server in shown["servers"] if server["source"] == "state"]
+            if (server["metrics"] and (server["metrics"]["requests"] or 0) >= 3) or time.monotonic() > deadline:
+                break
         assert code == 0
         assert (server["arm"], server["pid"], server["phase"], server["way"]) == (
             "baseline", data["pid"], "ready", "embedded",

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
-from dataclasses import replace
+import re
+from dataclasses import asdict, replace
+from pathlib import Path
 
 import pytest
 
@@ -150,3 +152,11 @@ def test_a_prompt_of_very_many_pieces_is_costed_at_once_and_nearly_the_same() ->
 def test_assumptions_that_make_no_sense_are_refused(name: str, value: float) -> None:
     with pytest.raises(UsageError, match=name):
         with_assumptions({name: value})
+
+
+def test_the_documented_assumptions_are_the_defaults() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "planning.md").read_text()
+    units = {"": 1.0, "ms": 1e-3, "µs": 1e-6}
+    rows = re.findall(r"^\| `(\w+)` \| ([\d.]+) ?(ms|µs|) \|", text, re.MULTILINE)
+    documented = {name: float(value) * units[unit] for name, value, unit in rows}
+    assert documented == pytest.approx(asdict(Assumptions()))

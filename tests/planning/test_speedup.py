@@ -105,9 +105,9 @@ def test_compute_bound_batches_lose_what_verifying_costs() -> None:
 
 
 def test_the_frontends_process_limits_how_many_rounds_there_are() -> None:
-    """Two calls a round through one Python process: 128 requests keep it busy for 128 ms."""
+    """Two calls a round through one Python process, whatever the GPU does meanwhile."""
     found = MODEL.round_time(128, 4)
-    assert found.seconds == pytest.approx(128 * 2 * 0.5e-3)
+    assert found.seconds == pytest.approx(128 * 2 * Assumptions().call_cpu)
     assert found.wait > 0
     assert speed_model(assumptions=Assumptions(frontend_processes=8)).round_time(128, 4).wait == 0
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from tests.serving.toy import build_toy
 from trtspec.errors import ArtefactMissing, UsageError
+from trtspec.repository import VersionChoice, generate
 from trtspec.repository.generations import (
     KEPT,
     current_generation,
@@ -149,3 +152,18 @@ def test_what_a_killed_command_left_is_no_generation(repository: Path) -> None:
     assert numbers(repository) == [1]
     assert state(repository, "two") == 2
     assert rollback(repository)[0].number == 1
+
+
+def test_commands_that_change_one_repository_take_turns(tmp_path: Path) -> None:
+    """None takes the number of another's generation, or calls another's half a hand-made state."""
+    spec_file = build_toy(tmp_path)
+    repository = spec_file.repository("speculative")
+    before = len(history(repository))
+    with ThreadPoolExecutor(4) as pool:
+        jobs = [pool.submit(generate, spec_file, ["speculative"], VersionChoice(new=True)) for _ in range(4)]
+        for job in jobs:
+            job.result(timeout=120)
+    made = history(repository)[before:]
+    assert [item.number for item in made] == list(range(before + 1, before + 5))
+    assert {item.reason for item in made} == {"repo"}
+    assert len({item.digest for item in made}) == 4

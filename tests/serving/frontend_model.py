@@ -18,7 +18,8 @@ import time
 import numpy as np
 import triton_python_backend_utils as pb
 
-NAMES = ("text_input", "max_tokens", "stream", "num_draft_tokens", "temperature", "seed", "return_token_details")
+NAMES = ("text_input", "max_tokens", "stream", "num_draft_tokens", "temperature", "top_k", "top_p", "seed",
+         "return_token_details")
 
 
 def tensor(name, values, kind):
@@ -38,6 +39,9 @@ class TritonPythonModel:
             if value is not None:
                 item = value.as_numpy().flat[0]
                 given[name] = item.decode() if isinstance(item, bytes) else item.item()
+        words = pb.get_input_tensor_by_name(request, "stop_words")
+        if words is not None:
+            given["stop_words"] = [word.decode() for word in words.as_numpy().flat]
         if "fail" in given["text_input"]:
             error = pb.InferenceResponse(error=pb.TritonError("prompt_too_long: 99 tokens, at most 64 fit"))
             sender.send(error, flags=pb.TRITONSERVER_RESPONSE_COMPLETE_FINAL)

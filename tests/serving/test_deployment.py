@@ -168,6 +168,15 @@ def test_requests_in_work_get_as_long_as_one_may_take(tmp_path: Path, limit: flo
     assert f"--exit-timeout-secs={seconds}" in plan.argv
 
 
+@pytest.mark.parametrize("options", [{"mode": "leader"}, {"world_size": 2}])
+def test_the_torch_runtime_has_no_ranks(tmp_path: Path, options: dict[str, Any]) -> None:
+    spec_file = toy_spec(tmp_path)
+    with pytest.raises(UsageError, match="no MPI ranks"):
+        launch_plan(spec_file, "baseline", PORTS, log=tmp_path / "log", options=ServeOptions(**options))
+    same = ServeOptions(mode="direct", world_size=1, admin=AdminKey("KEY"))
+    assert launch_plan(spec_file, "baseline", PORTS, log=tmp_path / "log", options=same).start is None
+
+
 def exposed(folder: Path, **serving: Any) -> Any:
     return plan_of(tensorrt_spec(folder, serving={"host": "0.0.0.0", **serving}))
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,9 @@ error: creating server: Internal - failed to load all models
 CASES = {
     "E1129 17:44:20.198211 131 main.cc:257] \"failed to start HTTP service: Unavailable - Socket '127.0.0.1:17446' "
     'already in use "': "a port was taken",
+    "E1130 00:41:58.071043948   19360 ssl_transport_security.cc:780]        Invalid private key.\n"
+    "E1130 00:41:58.074858 19360 main.cc:245] failed to start GRPC service: Unavailable - Socket '127.0.0.1:8001' "
+    "already in use": "certificate and key",
     "A module that was compiled using NumPy 1.x cannot be run in\nNumPy 2.2.1 as it may crash.": "numpy 2",
     "/x/triton_python_backend_stub: error while loading shared libraries: libpython3.10.so.1.0: cannot open shared "
     "object file: No such file or directory": "libpython3.10.so.1.0 is not installed",
@@ -96,8 +100,6 @@ def test_known_lines_have_a_cause_and_a_fix(log: Path, line: str, cause: str) ->
 
 
 def test_every_known_cause_is_tried() -> None:
-    import re
-
     used = {
         next(index for index, known in enumerate(CAUSES) if re.search(known.pattern, LOG.format(line=line)))
         for line in CASES
@@ -121,7 +123,8 @@ def test_signal_9_is_want_of_memory_whatever_the_log_says(log: Path) -> None:
 
 def test_other_signals_are_named(log: Path) -> None:
     log.write_text("nothing")
-    assert diagnose(log, -11).cause == "the server ended by signal 11"
+    assert diagnose(log, -6).cause == "the server ended by signal 6"
+    assert "signal 11" in (diagnose(log, -11).cause or "")
 
 
 def test_the_tail_leaves_out_tables_and_noise(log: Path) -> None:
@@ -148,6 +151,37 @@ def test_only_the_end_of_a_huge_log_is_read(log: Path) -> None:
 def test_bytes_that_are_no_text_do_no_harm(log: Path) -> None:
     log.write_bytes(b"\xff\xfe\nfine\n")
     assert log_tail(log)[-1] == "fine"
+
+
+_FRAGMENTS = sorted({word for known in CAUSES for word in re.findall(r"[A-Za-z_' ]{4,}", known.pattern)})
+
+
+@pytest.mark.parametrize(
+    "unit",
+    ["x", "^", " ", "1", "\r", "\x1b", "\x1b]", "participant_ids ", "Unable to load a", "ImportError:",
+     "Engine world size ", "E1129 1:1 1 a", "Failed to start x", "FileNotFoundError: '", "unable to find 'a' or ",
+     "manifest for a\n", "y " * 2000],
+    ids=repr,
+)  # fmt: skip
+def test_a_log_of_one_endless_line_is_read_all_the_same(log: Path, unit: str) -> None:
+    """Patterns that look for a whole line take the square of its length."""
+    log.write_text(unit * (400_000 // len(unit)))
+    assert all(len(line) < 600 for line in diagnose(log, 1).tail)
+    assert all(len(line) < 600 for line in log_tail(log))
+
+
+def test_the_end_of_an_endless_line_counts(log: Path) -> None:
+    log.write_text("." * 400_000 + " No module named 'torch'")
+    assert "imports torch" in (diagnose(log, 1).cause or "")
+    log.write_text(" ".join(_FRAGMENTS) * 100)
+    assert diagnose(log, 1).cause is not None
+
+
+def test_what_a_terminal_would_obey_is_left_out(log: Path) -> None:
+    log.write_text("\x1b[2J\x1b]0;title\x07\x1b[31mred\x1b[0m \x9b1mbold\x08\x00\n10%\r55%\r100%\r\n")
+    assert log_tail(log) == ["red bold", "100%"]
+    log.write_text("No module named 'to\x1b[31mrch\x1b[0m'\n")
+    assert "imports torch," in (diagnose(log, 1).cause or "")
 
 
 def test_no_log_at_all(log: Path) -> None:

@@ -18,7 +18,7 @@ from trtspec.errors import RequestFailed, UsageError
 from trtspec.serving import RunningServer, free_ports, repository_plan, start_server
 from trtspec.serving.control import ControlFailed, ModelControl
 from trtspec.serving.plan import Listening
-from trtspec.serving.security import AdminKey, Tls
+from trtspec.serving.security import AdminKey, Tls, check_tls
 from trtspec.wire import Connection
 from trtspec.wire.connection import parse_address
 
@@ -115,3 +115,19 @@ def test_other_schemes_are_refused(url: str) -> None:
 def test_a_certificate_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot read the certificate"):
         ready(f"grpcs://127.0.0.1:1#{tmp_path}/none.pem")
+
+
+def test_a_certificate_that_does_not_belong_to_the_key_is_told_before_anything_is_loaded(tmp_path: Path) -> None:
+    certificate, key = self_signed(tmp_path / "one")
+    other, _ = self_signed(tmp_path / "other")
+    check_tls(Tls(certificate, key))
+    for wrong, why in ((other, "mismatch"), (key, "no start line|pem lib"), (tmp_path / "none.pem", "no such file")):
+        with pytest.raises(UsageError, match=f"(?i)TLS with .*: .*({why})") as caught:
+            check_tls(Tls(wrong, key))
+        assert caught.value.fix
+    repository = model_repository(tmp_path / "repo")
+    listening = Listening("127.0.0.1", Tls(other, key))
+    plan = repository_plan(repository, free_ports(), log=tmp_path / "log", listening=listening)
+    with pytest.raises(UsageError, match="TLS with"):
+        start_server(plan, ready_timeout=60)
+    assert not (tmp_path / "log").exists()

@@ -125,6 +125,15 @@ def test_an_unfinished_character_shows_as_replacement_at_the_end() -> None:
     assert "".join(parts) == tokenizer.decode(ids) == "ok\ufffd"
 
 
+def test_a_cut_character_takes_nothing_back_of_the_one_before() -> None:
+    """Byte fallback decodes the bytes of both at once, to replacements only."""
+    tokenizer = metaspace()
+    ids = tokenizer.encode("你好 the", add_special_tokens=False).ids
+    assert tokenizer.decode(ids[:5]) == "\ufffd" * 4
+    assert "".join(pieces(tokenizer, ids[:5])) == "你\ufffd"
+    assert "".join(pieces(tokenizer, [*ids[:5], ids[-1]])) == "你\ufffd the"
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("text", ["the quick fox ", "世界你好", "🎉", "\n", " "], ids=repr)
 def test_the_cost_of_a_token_does_not_grow_with_the_text(family: Callable[[], Tokenizer], text: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -30,6 +32,14 @@ def character_by_character(words: list[str], text: str) -> tuple[str, str | None
 @given(WORDS, st.lists(ALPHABET, max_size=8))
 def test_the_pieces_do_not_matter(words: list[str], pieces: list[str]) -> None:
     assert shown(words, pieces) == character_by_character(words, "".join(pieces))
+
+
+def test_every_short_word_in_every_short_text() -> None:
+    """Words that overlap themselves (aab in aaab), which random ones seldom show."""
+    words = ["".join(letters) for size in (2, 3, 4, 5) for letters in product("ab", repeat=size)]
+    for text in ("".join(letters) for letters in product("ab", repeat=8)):
+        for word in words:
+            assert shown([word], [text[:5], text[5:]]) == character_by_character([word], text)
 
 
 @given(WORDS, st.lists(ALPHABET, max_size=8))

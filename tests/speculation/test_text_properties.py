@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from tests.speculation.test_detokenize import FAMILIES
+from tests.speculation.test_detokenize import FAMILIES, pieces
 from tests.speculation.test_stopping import character_by_character
 from tests.speculation.toys import Next, ToyDraft, ToyTarget, run, text_of
 from trtspec.speculation import Limits
@@ -39,12 +39,15 @@ TEXT = st.lists(st.sampled_from(PIECES) | st.text(max_size=4), max_size=14).map(
 
 @st.composite
 def cases(draw: st.DrawFn) -> tuple[str, tuple[str, ...]]:
-    """A text, and stop words most of which are parts of it."""
+    """A text, and stop words most of which are parts of it, or begin in it and are not whole where it ends."""
     text = draw(TEXT)
     places = st.tuples(st.integers(0, max(0, len(text) - 1)), st.integers(1, 6))
     parts = [text[start : start + size] for start, size in draw(st.lists(places, max_size=3))]
+    begun = [text[-size:] + "…" for size in draw(st.lists(st.integers(1, 6), max_size=2))]
     others = draw(st.lists(st.sampled_from(PIECES) | st.text(min_size=1, max_size=3), max_size=2))
-    return text, tuple(parts + others)
+    kept = draw(st.sets(st.sampled_from(["parts", "begun", "others"])))
+    words = {"parts": parts, "begun": begun, "others": others}
+    return text, tuple(word for name in sorted(kept) for word in words[name])
 
 
 def following(output: Sequence[int], end: int, wrong: Sequence[int] = ()) -> Next:
@@ -66,6 +69,7 @@ def following(output: Sequence[int], end: int, wrong: Sequence[int] = ()) -> Nex
     deltas=st.integers(1, 7),
     wrong=st.lists(st.integers(0, 60), max_size=10),
     omit_end=st.booleans(),
+    most=st.none() | st.integers(1, 25),
 )
 def test_every_way_gives_the_same_text(
     family: Callable[[], Tokenizer],
@@ -74,7 +78,9 @@ def test_every_way_gives_the_same_text(
     deltas: int,
     wrong: list[int],
     omit_end: bool,
+    most: int | None,
 ) -> None:
+    """`most`: the token limit, which may cut a character in two."""
     text, words = case
     tokenizer = family()
     end = tokenizer.token_to_id("</s>")
@@ -84,15 +90,18 @@ def test_every_way_gives_the_same_text(
     def decode(part: Sequence[int]) -> str:
         return str(tokenizer.decode(list(part), skip_special_tokens=True))
 
-    limits = Limits(len(ids) + 5, end_ids=(end,), stop_words=words)
+    whole = "".join(pieces(tokenizer, ids[:most]))
+    assert most is not None or whole == decode(ids)
+    limits = Limits(most or len(ids) + 5, end_ids=(end,), stop_words=words)
     right = following(ids, end)
     plain = run(PROMPT, limits, ToyTarget(right, deltas=deltas, omit_end=omit_end), decode=decode)
     draft = ToyDraft(following(ids, end, wrong))
     rounds = run(PROMPT, limits, ToyTarget(right, omit_end=omit_end), draft, length, decode=decode)
-    expected, found = character_by_character(list(dict.fromkeys(words)), decode(ids))
+    expected, found = character_by_character(list(dict.fromkeys(words)), whole)
+    unstopped = "length" if len(ids) >= limits.max_tokens else "stop"
     for chunks in (plain, rounds):
         assert text_of(chunks) == expected
-        assert chunks[-1].finish_reason == ("stop" if found is None else "stop_word")
+        assert chunks[-1].finish_reason == (unstopped if found is None else "stop_word")
         # what was shown is never taken back, and no chunk shows a part of a character that comes whole
         assert all(expected.startswith(text_of(chunks[:number])) for number in range(len(chunks)))
         assert "".join(token.text for chunk in chunks for token in chunk.tokens).startswith(expected)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import queue
+import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -63,6 +64,22 @@ class Deployment:
         """The inputs of the generating calls of a leaf."""
         return [call["inputs"] for call in self.calls() if call["model"] == model and "input_ids" in call["inputs"]]
 
+    def streamed(self) -> list[int]:
+        """Tokens that each streaming call of a leaf that has ended has sent."""
+        return [call["inputs"]["streamed"] for call in self.calls() if "streamed" in call["inputs"]]
+
+    def stops(self) -> list[dict[str, Any]]:
+        """The calls that asked a leaf to stop."""
+        return [call for call in self.calls() if call["inputs"].get("stop")]
+
+    def comes_to_rest(self) -> bool:
+        """Whether a second goes by without a leaf call."""
+        end = time.monotonic() + TIMEOUT
+        before = -1
+        while before != (before := len(self.calls())) and time.monotonic() < end:
+            time.sleep(1.0)
+        return time.monotonic() < end
+
     def forget(self) -> None:
         self.pointer = len(self.log.read_text().splitlines()) if self.log.exists() else 0
 
@@ -94,6 +111,14 @@ class Deployment:
         url = f"{self.url}/v2/models/tensorrt_llm_bls/{endpoint}"
         data = json.dumps({"max_tokens": 200, **body}).encode()
         return urllib.request.urlopen(urllib.request.Request(url, data=data), timeout=self.timeout)
+
+
+def eventually(condition: Callable[[], bool]) -> bool:
+    """Whether `condition` comes true within `TIMEOUT`."""
+    end = time.monotonic() + TIMEOUT
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.02)
+    return condition()
 
 
 def make_deployment(

@@ -15,12 +15,15 @@ from typing import Any
 import numpy as np
 import triton_python_backend_utils as pb_utils
 
+from trtspec.triton_models.frontend_deployment import BIRTH
+
 FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
 STOP_DELAY = 0.002
 
 
 class TritonPythonModel:
     def initialize(self, args: dict[str, str]) -> None:
+        self.birth = [BIRTH, *divmod(int(time.monotonic() * 1000), 1000)]
         config = json.loads(args["model_config"])
         values = {key: value["string_value"] for key, value in config["parameters"].items()}
         self.name = config["name"]
@@ -43,7 +46,7 @@ class TritonPythonModel:
             if tensors.get("stop") == [True]:
                 self.running.setdefault(request.request_id(), threading.Event()).set()
                 self.write(request.request_id(), {"stop": True})
-                sender.send(flags=FINAL)
+                sender.send(self.response(self.birth, []), flags=FINAL)
                 continue
             stopped = self.running.setdefault(request.request_id(), threading.Event())
             self.write(request.request_id(), tensors)

@@ -68,6 +68,10 @@ def test_of_named_templates_the_default_is_taken(folder: Path) -> None:
         ('[{"role": "assistant", "content": null}]', r"messages\[0\] needs content: .*"),
         ('[{"role": "assistant", "content": "", "tool_calls": []}]', r"messages\[0\] has tool_calls, which is not .*"),
         ('[{"role": "user", "content": [{"type": "image_url"}]}]', r"messages\[0\] has content that is no text; .*"),
+        (
+            r'[{"role": "user", "content": "a\ud800"}]',
+            r"messages\[0\] has half a surrogate pair, which is no character",
+        ),
         (json.dumps([USER] * 1025), "messages has 1025 entries; the limit is 1024"),
     ],
 )

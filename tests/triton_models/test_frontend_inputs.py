@@ -69,14 +69,23 @@ def test_sampling_gets_the_targets_names_and_types() -> None:
     }
 
 
+def test_a_nucleus_of_nothing_is_the_likeliest_token() -> None:
+    """TensorRT-LLM refuses a top_p of 0, which OpenAI's clients may send."""
+    (value,) = read_request(tensors(top_p=np.float32(0)), DEPLOYMENT).sampling["runtime_top_p"].reshape(-1)
+    assert 0 < value < 1e-5
+
+
 @pytest.mark.parametrize(
     ("values", "message"),
     [
         ({"max_tokens": np.int32(0)}, "max_tokens must be at least 1, got 0"),
         ({"num_draft_tokens": np.int32(9)}, "num_draft_tokens 9 is more than the max_draft_length 8 .*"),
         ({"temperature": np.float32("nan")}, "temperature must be a number of at least 0, got nan"),
-        ({"presence_penalty": np.float32("inf")}, "presence_penalty must be a number .*"),
+        ({"presence_penalty": np.float32("inf")}, "presence_penalty must be a number, got inf"),
         ({"top_p": np.float32(2)}, "top_p must be at most 1, got 2.0"),
+        ({"top_p": np.float32("nan")}, "top_p must be a number of at least 0, got nan"),
+        ({"repetition_penalty": np.float32(0)}, "repetition_penalty must be more than 0, got 0.0"),
+        ({"repetition_penalty": np.float32(-1)}, "repetition_penalty must be a number of at least 0, got -1.0"),
         ({"min_tokens": np.int32(-1)}, "min_tokens must be at least 0, got -1"),
         ({"text_input": b"\xff"}, "text_input is not valid UTF-8"),
         ({"max_tokens": [1, 2]}, "max_tokens takes one value, got 2"),

@@ -172,6 +172,30 @@ def test_calls_that_nobody_waits_for_are_limited(bench: Bench, monkeypatch: pyte
     assert eventually(lambda: Outcome(bench, body).wait().value == "answered")
 
 
+def test_calls_of_a_dead_leaf_do_not_count_against_the_one_in_its_place(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor does a late word of its death end calls that began afterwards."""
+    monkeypatch.setattr(frontend_runtime, "_MOST_ABANDONED", 2)
+
+    async def late() -> None:
+        await bench.hang("draft", timeout=0.01)
+
+    assert [str(Outcome(bench, late).wait().error)[:5] for _ in range(3)] == ["draft", "draft", "draft"]
+    death = time.monotonic()
+    dead = LeafError("Stub process is not healthy", "dead")
+    bench.runtime.bury("draft", dead, death)
+    living = Outcome(bench, lambda: _answer(bench))
+    assert eventually(lambda: any(task.operation for task in list(bench.runtime._tasks)))
+    bench.runtime.bury("draft", dead, death)
+    bench.release.set()
+    assert living.wait().value is True
+
+
+async def _answer(bench: Bench) -> Any:
+    return await bench.hang("draft")
+
+
 def test_a_leaf_that_hangs_is_asked_once(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each question holds a thread until it is answered."""
     monkeypatch.setattr(frontend_runtime, "_SILENCE", 0.01)

@@ -1,4 +1,4 @@
-"""Which engines are in use: by the spec files in a folder as they are now, and by generated model repositories."""
+"""Which engines are in use: by the spec files of a folder, by model repositories, and by kept generations of these."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ __all__ = ["SpecsHere", "Usage", "find_specs", "used_entries"]
 
 _PATTERNS = ("*.yaml", "*.yml")
 _MOST_BYTES = 1 << 20  # a spec is smaller
+_GENERATIONS = ".generations"  # beside the repositories
 
 
 @dataclass(frozen=True)
@@ -78,8 +79,9 @@ def used_entries(root: Path, entries: Iterable[Entry], specs: SpecsHere) -> Usag
             unknown[spec_file.spec.name] = f"{spec_file.path.name}: {error}"
             continue
         _enter(users, known, wanted, spec_file.path.name)
-    for text, label in _repositories(root):
-        _enter(users, known, {path for path in known if str(path) in text or str(path.resolve()) in text}, label)
+    for repository, label in _repositories(root):
+        named = {path for text in _configurations(repository) for path in known if _names(text, path)}
+        _enter(users, known, named | _links(repository), label)
     return Usage({path: tuple(dict.fromkeys(found)) for path, found in users.items()}, unknown)
 
 
@@ -99,9 +101,25 @@ def _wanted(spec_file: SpecFile, *, planned: bool) -> set[Path]:
     return given | paths
 
 
-def _repositories(root: Path) -> Iterator[tuple[str, str]]:
-    """Text and label of each generated model's configuration."""
-    for path in sorted((root / "model_repo").glob("*/*/*/config.pbtxt")):
-        if (text := _text(path)) is not None:
-            name, arm = path.parts[-4], path.parts[-3]
-            yield text, f"repository {name}/{arm}"
+def _repositories(root: Path) -> Iterator[tuple[Path, str]]:
+    """Each generated repository, and each kept generation of one (trtspec.repository.generations), with its label."""
+    for path in sorted((root / "model_repo").glob("*/*/")):
+        if path.name != _GENERATIONS:
+            yield path, f"repository {path.parent.name}/{path.name}"
+    for path in sorted((root / "model_repo").glob(f"*/{_GENERATIONS}/*/*/repository/")):
+        name, _, arm, _ = path.parts[-5:-1]
+        yield path, f"a generation of {name}/{arm}"
+
+
+def _configurations(repository: Path) -> list[str]:
+    """The text of each model's config.pbtxt."""
+    return [text for path in sorted(repository.glob("*/config.pbtxt")) if (text := _text(path)) is not None]
+
+
+def _names(text: str, folder: Path) -> bool:
+    return str(folder) in text or str(folder.resolve()) in text
+
+
+def _links(repository: Path) -> set[Path]:
+    """Where symbolic links in it lead: engines and tokenizers that are placed there without being copied."""
+    return {path.resolve() for path in repository.rglob("*") if path.is_symlink()}

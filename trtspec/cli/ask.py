@@ -28,6 +28,7 @@ _DEFAULT_SPEC = Path("trtspec.yaml")
         'trtspec ask "Write a haiku about rain."',
         'trtspec ask trtspec.yaml "What is a B-tree?" --max-tokens 80 --draft-length 6',
         'trtspec ask "What is a B-tree?" --arm baseline --output json',
+        'trtspec ask "Count to ten." --temperature 0.8 --top-p 0.95 --seed 7 --stop five',
         'git diff | trtspec ask "-"',
     )
 )
@@ -37,7 +38,12 @@ _DEFAULT_SPEC = Path("trtspec.yaml")
 @click.option("--max-tokens", type=click.IntRange(min=1), default=256, show_default=True, help="Length limit.")
 @click.option("--draft-length", type=click.IntRange(0, 64), help="Tokens drafted per round; 0: no speculation.")
 @click.option("--temperature", type=click.FloatRange(0, 10), default=0.0, show_default=True, help="0: greedy.")
-@click.option("--seed", type=click.IntRange(min=0), help="For a temperature above 0.")
+@click.option("--seed", type=click.IntRange(min=0), help="Of the sampling; the same gives the same answer.")
+@click.option(
+    "--top-p", type=click.FloatRange(0, 1, min_open=True), help="Sample from the likeliest, up to this share."
+)
+@click.option("--top-k", type=click.IntRange(min=1), help="Sample from so many of the likeliest.")
+@click.option("--stop", metavar="TEXT", multiple=True, help="End the answer before this text (repeatable).")
 @click.option("--raw", is_flag=True, help="Send the prompt as it is, without the model's chat template.")
 @click.option("--timeout", type=click.FloatRange(min=1), default=300.0, show_default=True, help="Seconds.")
 def command(sink: Sink, words: tuple[str, ...], arm: Arm | None, url: str | None, **options: Any) -> int | None:
@@ -95,6 +101,9 @@ def _ask(sink: Sink, endpoint: Endpoint, prompt: str, options: dict[str, Any]) -
         options["max_tokens"],
         num_draft_tokens=options["draft_length"],
         temperature=options["temperature"] or None,
+        top_p=options["top_p"],
+        top_k=options["top_k"],
+        stop_words=options["stop"],
         seed=options["seed"],
         token_details=True,
     )

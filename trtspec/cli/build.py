@@ -115,7 +115,7 @@ def _show(sink: Sink, spec_file: SpecFile, engines: Sequence[BuiltEngine]) -> No
             table.add_row(engine.role, engine.key, bytes_text(engine.size_bytes), duration_text(engine.seconds), state)
         console.print(table)
         console.print(f"[dim]{spec_file.engines(engines[0].role).parent}[/]")
-        if spec_file.spec.runtime == "torch" and len(engines) == len(ROLES):
+        if len(engines) == len(ROLES):
             console.print(f"[dim]next: {escape(command_line('repo', spec_file.path))}[/]")
 
     result = {"schema": 1, "engines": [_data(engine) for engine in engines]}

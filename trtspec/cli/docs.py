@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from trtspec.cli.reference import cli_reference
 from trtspec.cli.rules_document import rules_document
-from trtspec.files import write_text
+from trtspec.files import json_text, write_text
+from trtspec.loadtest.figures import figures_document
+from trtspec.loadtest.summary_schema import summary_schema
 from trtspec.spec import spec_json_schema
 from trtspec.toolchain.document import versions_document
 
@@ -16,11 +17,12 @@ __all__ = ["generated_documents", "write_docs"]
 
 def generated_documents() -> dict[str, str]:
     """File name below docs/ → its text."""
-    schema = json.dumps(spec_json_schema(), indent=2, ensure_ascii=False) + "\n"
     return {
         "cli.md": cli_reference(),
+        "metrics-of-a-run.md": figures_document(),
         "rules.md": rules_document(),
-        "trtspec.schema.json": schema,
+        "summary.schema.json": json_text(summary_schema()),
+        "trtspec.schema.json": json_text(spec_json_schema()),
         "versions.md": versions_document(),
     }
 

@@ -163,8 +163,9 @@ def prune_command(
     """Remove what no spec here uses; asks before it does.
 
     Engines, converted checkpoints, what killed builds left, and old logs of failed builds. With SPECs given, only
-    what belongs to their names. Never removes what a running build holds, what a generated repository serves, or
-    engines of a spec that cannot be read. Logs of failed builds stay for a day.
+    what belongs to their names. Never removes what a running build holds, what a generated repository or a generation
+    of one (`trtspec repo --history`) serves, or engines of a spec that cannot be read. Logs of failed builds stay for
+    a day.
     """
     from trtspec.building.pruning import PruneRules, prune, prune_plan
 

@@ -12,7 +12,7 @@ import click
 from trtspec.spec import ARMS
 from trtspec.spec.model import LoadTestOptions, ServiceLevel
 
-__all__ = ["load_options"]
+__all__ = ["arm_options", "load_options", "read_concurrency", "read_seconds", "read_share"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
@@ -26,7 +26,15 @@ def load_options(function: Function) -> Function:
     return function
 
 
-def _concurrency(_ctx: click.Context, _param: click.Parameter, value: str | None) -> tuple[int, ...] | None:
+def arm_options(function: Function) -> Function:
+    """Give a command the options that say which two servers are asked."""
+    for option in reversed([option for option in _WHERE if option is not _AA]):
+        function = option(function)
+    return function
+
+
+def read_concurrency(_ctx: click.Context, _param: click.Parameter, value: str | None) -> tuple[int, ...] | None:
+    """Callback: "1,4,16" as numbers."""
     if value is None:
         return None
     parts = value.replace(" ", "").split(",")
@@ -64,7 +72,8 @@ def _address(_ctx: click.Context, _param: click.Parameter, value: str | None) ->
     return value
 
 
-def _share(_ctx: click.Context, _param: click.Parameter, value: str | None) -> float | None:
+def read_share(_ctx: click.Context, _param: click.Parameter, value: str | None) -> float | None:
+    """Callback: "5%" or "0.05" as a share."""
     if value is None:
         return None
     number, percent = value.strip().removesuffix("%"), value.strip().endswith("%")
@@ -77,7 +86,8 @@ def _share(_ctx: click.Context, _param: click.Parameter, value: str | None) -> f
     return share
 
 
-def _seconds(_ctx: click.Context, _param: click.Parameter, value: str | None) -> float | None:
+def read_seconds(_ctx: click.Context, _param: click.Parameter, value: str | None) -> float | None:
+    """Callback: "90", "90s", "5m" or "1h" in seconds."""
     if value is None:
         return None
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]*)", value.strip())
@@ -114,6 +124,7 @@ def _kinds() -> click.Choice[str]:
 _PATH = click.Path(path_type=Path)
 _POSITIVE = click.FloatRange(min=0, min_open=True)
 
+_AA = click.option("--aa", is_flag=True, help="Both arms are the baseline: how much difference is noise?")
 _WHERE = (
     click.option("--a", "a_url", metavar="URL", callback=_address, help="First of any two servers: the baseline arm."),
     click.option("--b", "b_url", metavar="URL", callback=_address, help="Second one: the arm under test."),
@@ -126,13 +137,13 @@ _WHERE = (
         "--arm-url", "urls", multiple=True, metavar="ARM=URL", callback=_arm_urls,
         help="Address of a running server, once for each arm. Default: both servers are started and stopped.",
     ),
-    click.option("--aa", is_flag=True, help="Both arms are the baseline: how much difference is noise?"),
+    _AA,
     click.option("--protocol", type=click.Choice(["http", "grpc"]), help=_help("protocol")),
     click.option("--servers", type=click.Choice(["both", "one"]), help=_help("servers")),
 )  # fmt: skip
 
 _LOAD = (
-    click.option("--concurrency", metavar="N,…", callback=_concurrency, help="Requests in flight, one level each."),
+    click.option("--concurrency", metavar="N,…", callback=read_concurrency, help="Requests in flight, one level each."),
     click.option("--rate", metavar="R,…", callback=_rate, help="Open loop: requests per second, one level each."),
     click.option("--arrivals", type=click.Choice(["constant", "poisson", "gamma", "burst"]), help=_help("arrivals")),
     click.option("--burstiness", type=_POSITIVE, help=_help("burstiness")),
@@ -142,10 +153,10 @@ _LOAD = (
     click.option("--trace-speed", type=_POSITIVE, help=_help("trace_speed")),
     click.option("--max-in-flight", type=click.IntRange(min=1), help=_help("max_in_flight")),
     click.option("--requests", type=click.IntRange(min=1), help="Measured requests per arm and level."),
-    click.option("--duration", metavar="TIME", callback=_seconds, help=_help("duration")),
-    click.option("--until", metavar="WIDTH", callback=_share, help="Go on until the interval is so narrow, e.g. 5%."),
+    click.option("--duration", metavar="TIME", callback=read_seconds, help=_help("duration")),
+    click.option("--until", metavar="WIDTH", callback=read_share, help="Until the interval is so narrow, e.g. 5%."),
     click.option("--warmup", type=click.IntRange(min=0), help="Requests per arm before measuring starts."),
-    click.option("--disconnect", metavar="SHARE", callback=_share, help=_help("disconnect")),
+    click.option("--disconnect", metavar="SHARE", callback=read_share, help=_help("disconnect")),
     click.option("--workers", type=click.IntRange(1, 256), help=_help("workers")),
 )
 

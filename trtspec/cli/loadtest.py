@@ -8,11 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-from click.core import ParameterSource
 from rich.console import Console
 from rich.markup import escape
 
+from trtspec.cli.arm_addresses import arms_of_addresses, spec_is_named, spec_or_addresses
 from trtspec.cli.command import command as make_command
 from trtspec.cli.command import command_line, examples, spec_argument
 from trtspec.cli.failures import INTERRUPTED, exit_code, show_error
@@ -80,43 +79,17 @@ def command(sink: Sink, spec_path: Path, **options: Any) -> int | None:
 
 def _spec(path: Path, options: dict[str, Any], resumed: Path | None) -> SpecFile | None:
     """The spec; None where two addresses are compared and none was named."""
-    source = click.get_current_context().get_parameter_source("spec_path")
-    named = source is not ParameterSource.DEFAULT
-    if resumed is not None and not named:
+    if resumed is not None and not spec_is_named():
         from trtspec.loadtest.resume import made_from_spec
 
         return load_spec(path) if made_from_spec(resumed) else None
-    return None if options["a_url"] is not None and not named else load_spec(path)
+    return spec_or_addresses(path, options["a_url"])
 
 
 def _overrides(options: dict[str, Any]) -> dict[str, Any]:
-    """What `run_options` takes: two addresses become arms, files are looked for where the command runs."""
-    given = dict(options)
-    first, second = given.pop("a_url"), given.pop("b_url")
-    names = given.pop("a_name"), given.pop("b_name")
-    models = given.pop("a_model"), given.pop("b_model")
-    given["prompts"] = _from_here(given["prompts"])
+    given = arms_of_addresses(options)
     given["aa"] = given["aa"] or None
-    if first is None and second is None:
-        return given
-    if first is None or (second is None and not given["aa"]):
-        raise UsageError("two servers are compared", fix="--a URL --b URL (or --a URL --aa)")
-    if given["urls"]:
-        raise UsageError("--arm-url and --a, --b name the same arms", fix="one of the two")
-    second = first if second is None else second
-    given["urls"] = {"baseline": first, "speculative": second}
-    given["labels"] = {"baseline": names[0] or first, "speculative": names[1] or second}
-    asked = {"baseline": models[0], "speculative": models[1] or models[0]}
-    given["models"] = {arm: model for arm, model in asked.items() if model is not None}
     return given
-
-
-def _from_here(prompts: str | None) -> str | None:
-    """A file named on the command line belongs to the current folder; one named in the spec to the spec's."""
-    if prompts is None:
-        return None
-    path = Path(prompts)
-    return str(path.absolute()) if path.exists() or path.suffix else prompts
 
 
 def _gate_failure(result: RunResult, gates: Sequence[Any]) -> TrtspecError | None:

@@ -44,6 +44,7 @@ def _versions(ctx: click.Context, param: click.Parameter, values: tuple[str, ...
         "trtspec repo --diff",
         "trtspec repo --lint",
         "trtspec repo --lint --path /srv/model_repo --root-map /data/engines=/engines --image 26.04",
+        "trtspec repo --lint --path /srv/model_repo --launch start.sh",
         "trtspec repo --new-version",
         "trtspec repo --serve-version 1",
         "trtspec repo --rollback",
@@ -59,6 +60,12 @@ def _versions(ctx: click.Context, param: click.Parameter, values: tuple[str, ...
     "--root-map", metavar="HOST=CONTAINER", multiple=True, help="With --lint: where paths of the container lie here."
 )
 @click.option("--image", metavar="IMAGE", help="With --lint: the image that will serve it (default: the spec's).")
+@click.option(
+    "--launch",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="With --path: what starts its server (script, compose file, manifest); its ports are checked too.",
+)
 @click.option("--new-version", is_flag=True, help="Write the models' code as the next version folder, keep the others.")
 @click.option(
     "--serve-version",
@@ -77,7 +84,7 @@ def command(sink: Sink, spec_path: Path, arm: str | None, **options: Any) -> int
     there are removed, files that you added are left alone. The last 10 generations are kept (--history, --rollback).
 
     With --lint nothing is written: every config.pbtxt is parsed, and parameters, tensors, engines, GPUs and versions
-    are held against each other, in these repositories or in any other (--path).
+    are held against each other, in these repositories or in any other (--path), and the ports of both arms' servers.
     """
     _refuse(options)
     if options["generation"] and arm is None:
@@ -97,7 +104,7 @@ def command(sink: Sink, spec_path: Path, arm: str | None, **options: Any) -> int
 
 _MODES = ("diff", "lint", "history", "rollback")
 # option → the mode that it needs; options of writing are for writing and --diff alone
-_NEEDS = {"path": "lint", "root_map": "lint", "image": "lint", "generation": "rollback"}
+_NEEDS = {"path": "lint", "root_map": "lint", "image": "lint", "launch": "path", "generation": "rollback"}
 
 
 def _refuse(options: dict[str, Any]) -> None:
@@ -117,7 +124,7 @@ def _refuse(options: dict[str, Any]) -> None:
 def _lint(sink: Sink, spec_path: Path, arms: list[Arm], options: dict[str, Any]) -> int | None:
     given = (options["root_map"], options["image"])
     if options["path"] is not None:
-        return lint(sink, lint_folder(options["path"], *given))
+        return lint(sink, lint_folder(options["path"], *given, options["launch"]))
     return lint(sink, lint_arms(load_spec(spec_path), arms, *given))
 
 

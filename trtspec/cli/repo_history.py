@@ -61,7 +61,7 @@ def _number(item: Generation | None) -> int | None:
 def _table(items: Sequence[Generation], now: Generation | None) -> Table:
     table = Table(box=None, header_style="dim", pad_edge=False, padding=(0, 2, 0, 0))
     for name in ("", "number", "made (UTC)", "files", "by"):
-        table.add_column(name, no_wrap=True)
+        table.add_column(name, no_wrap=name != "by", min_width=1)
     for item in items:
         mark = "→" if item == now else ""
         made = item.made.replace("T", " ").removesuffix("+00:00")

@@ -17,18 +17,22 @@ from trtspec.errors import ArtefactMissing, PairError
 from trtspec.spec import Arm, SpecFile
 
 if TYPE_CHECKING:
-    from trtspec.repository.lint import LintResult, RootMap
+    from trtspec.repository.lint import LintResult, Listener, RootMap
 
 __all__ = ["lint", "lint_arms", "lint_folder"]
 
 SCHEMA = 1
 
 
-def lint_folder(folder: Path, roots: Sequence[str], image: str | None) -> dict[str, LintResult]:
-    """The result for one folder, under its path."""
-    from trtspec.repository.lint import lint_repository, parse_root_map
+def lint_folder(
+    folder: Path, roots: Sequence[str], image: str | None, launch: Path | None = None
+) -> dict[str, LintResult]:
+    """The result for one folder, under its path. launch: a file with the command line of its server."""
+    from trtspec.repository.lint import lint_repository, parse_root_map, read_launch
 
-    return {str(folder): lint_repository(folder, roots=parse_root_map(tuple(roots)), image=image)}
+    listeners = read_launch(launch) if launch else ()
+    result = lint_repository(folder, roots=parse_root_map(tuple(roots)), image=image, listeners=listeners)
+    return {str(folder): result}
 
 
 def lint_arms(
@@ -45,8 +49,19 @@ def lint_arms(
         if not folder.is_dir():
             fix = f"trtspec repo {spec_file.path}"
             raise ArtefactMissing(f"there is no repository of the {arm} arm yet", where=str(folder), fix=fix)
-        found[arm] = lint_repository(folder, roots=_roots(spec_file, folder, roots), image=given)
+        place, listeners = _roots(spec_file, folder, roots), _listeners(spec_file, arm)
+        found[arm] = lint_repository(folder, roots=place, image=given, listeners=listeners)
     return found
+
+
+def _listeners(spec_file: SpecFile, arm: Arm) -> tuple[Listener, ...]:
+    """The ports of the arms up to this one when both run at once."""
+    from trtspec.repository.lint import Listener
+    from trtspec.serving import arm_ports
+
+    ports = arm_ports(spec_file)
+    before = list(ports)[: list(ports).index(arm) + 1]
+    return tuple(Listener(name, protocol, port) for name in before for protocol, port in ports[name])
 
 
 def _roots(spec_file: SpecFile, folder: Path, roots: Sequence[str]) -> RootMap:

@@ -7,7 +7,7 @@ import time
 import types
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from trtspec.cli.command import examples, spec_argument
 from trtspec.cli.output import Sink
 from trtspec.cli.serve_openai import check_endpoints, openai_ports, start_endpoints
 from trtspec.cli.serve_view import show_plans, show_ready
+from trtspec.openai_api import OpenaiServer
 from trtspec.serving import (
     LaunchPlan,
     Ports,
@@ -33,7 +34,7 @@ from trtspec.serving import (
     together,
 )
 from trtspec.serving.launch import MODES
-from trtspec.serving.running import drain_all, stated
+from trtspec.serving.running import Stated, drain_all, stated
 from trtspec.serving.watch import watch_all
 from trtspec.serving.ways import WAYS
 from trtspec.spec import ARMS, Arm, SpecFile, load_spec
@@ -105,6 +106,7 @@ def _plans(spec_file: SpecFile, options: dict[str, Any], *, preview: bool) -> di
     first = _ports(spec_file, options)
     arms: tuple[Arm, ...] = ARMS if options["both"] else (options["arm"],)
     ports = dict(zip(arms, (first, second_ports(first)), strict=False))
+    _refuse_shared(ports)
     chosen = ServeOptions(
         way=options["way"],
         image=options["image"],
@@ -128,6 +130,15 @@ def _ports(spec_file: SpecFile, options: dict[str, Any]) -> Ports:
     if len({port for _, port in ports.items()}) < 3:
         raise click.UsageError("HTTP, gRPC and metrics need three different ports")
     return ports
+
+
+def _refuse_shared(ports: dict[Arm, Ports]) -> None:
+    """UsageError when two arms would listen on one port; found out before the first has loaded its engines."""
+    from trtspec.repository.lint import Listener, collisions
+
+    listeners = [Listener(arm, protocol, port) for arm, taken in ports.items() for protocol, port in taken.items()]
+    for one, other in collisions(listeners):
+        raise click.UsageError(f"port {one.port} would be {one} and {other}: choose ports that do not differ by 10")
 
 
 class _Terminated(Exception):
@@ -159,17 +170,29 @@ class _Serving:
     plans: dict[Arm, LaunchPlan]
     options: dict[str, Any]
     openai: dict[Arm, int]
+    states: dict[Arm, Stated] = field(default_factory=dict)
 
     def run(self) -> None:
         with _terminable(), ExitStack() as stack:
             servers = {arm: self._start(arm, plan, stack) for arm, plan in self.plans.items()}
             endpoints = start_endpoints(self.spec_file, self.openai, servers, stack)
+            for arm, endpoint in endpoints.items():
+                self.states[arm].change(openai=endpoint.url)
             show_ready(self.sink, servers, {arm: endpoint.url for arm, endpoint in endpoints.items()})
             try:
-                watch_all([*servers.values(), *endpoints.values()], self.sink.note)
+                watch_all(
+                    [*servers.values(), *endpoints.values()],
+                    self.sink.note,
+                    revived=lambda: self._tell_restarts(servers, endpoints),
+                )
             except (KeyboardInterrupt, _Terminated):
                 self._drain(servers)
                 raise
+
+    def _tell_restarts(self, servers: dict[Arm, RunningServer], endpoints: dict[Arm, OpenaiServer]) -> None:
+        for arm, server in servers.items():
+            endpoint = {"openai": endpoints[arm].restarts} if arm in endpoints and endpoints[arm].restarts else {}
+            self.states[arm].follow(server, {**server.restarts, **endpoint})
 
     def _start(self, arm: Arm, plan: LaunchPlan, stack: ExitStack) -> RunningServer:
         seconds, note = ready_timeout(self.spec_file, plan.bytes, self.options["ready_timeout"])
@@ -179,7 +202,7 @@ class _Serving:
         stack.enter_context(server)
         if not self.options["no_warmup"]:
             self._warm_up(server)
-        stack.enter_context(stated(self.spec_file, arm, server))
+        self.states[arm] = stack.enter_context(stated(self.spec_file, arm, server))
         return server
 
     def _warm_up(self, server: RunningServer) -> None:
@@ -197,7 +220,7 @@ class _Serving:
         self.sink.note(f"no new requests; waiting up to {limit:g} s for those in work (again Ctrl-C: at once) …")
         begin = time.monotonic()
         try:
-            finished = drain_all(self.spec_file, servers, limit, self.sink.note)
+            finished = drain_all(servers, self.states, limit, self.sink.note)
         except (KeyboardInterrupt, _Terminated):
             finished = False
         if not finished:

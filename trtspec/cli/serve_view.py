@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -66,12 +66,26 @@ def _show_plans(console: Console, plans: Mapping[Arm, LaunchPlan], openai: Mappi
 def _show_plan(console: Console, plan: LaunchPlan) -> None:
     for name, value in plan.env.items():
         console.print(f"[dim]{escape(f'{name}={shlex.quote(value)}')} \\\\[/]")
-    console.print(escape(" \\\n  ".join(shlex.quote(word) for word in plan.argv)))
+    console.print(escape(" \\\n  ".join(_lines(plan.argv))))
     if plan.start is not None:
         console.print(f"[dim]# {escape(plan.start.why)}[/]")
     console.print(f"[dim]# log: {escape(str(plan.log))}[/]")
     if plan.load_order:
         _show_loading(console, plan)
+
+
+def _lines(argv: Sequence[str]) -> list[str]:
+    """The command line for reading: the program with its verb, then a line for each option with its value."""
+    lines: list[str] = []
+    for index, word in enumerate(argv):
+        before = argv[index - 1] if index else ""
+        verb = 0 < index < len(argv) - 1 and not any(other.startswith("-") for other in (*argv[:index], word))
+        value = before.startswith("-") and "=" not in before and not word.startswith("-")
+        if verb or value:
+            lines[-1] += f" {shlex.quote(word)}"
+        else:
+            lines.append(shlex.quote(word))
+    return lines
 
 
 def _show_loading(console: Console, plan: LaunchPlan) -> None:

@@ -15,7 +15,7 @@ from trtspec.cli.command import command as make_command
 from trtspec.cli.command import command_line, examples
 from trtspec.cli.output import Sink
 from trtspec.serving.ports import Ports
-from trtspec.serving.status import ServerStatus, server_status, spec_status
+from trtspec.serving.status import EndpointStatus, ServerStatus, server_status, spec_status
 from trtspec.spec import load_spec
 from trtspec.units import duration_text
 
@@ -48,7 +48,7 @@ def command(sink: Sink, what: str, metrics_port: int | None) -> int | None:
     data = {"schema": 1, "servers": [server.to_json() for server in found]}
     quiet = "\n".join(f"{server.url} {_word(server)}" for server in found)
     sink.result(data, lambda console: _show(console, found, hint), quiet=quiet)
-    return None if found and all(server.ready for server in found) else _NOT_READY
+    return None if found and all(server.well for server in found) else _NOT_READY
 
 
 def _address(text: str) -> tuple[str, int] | None:
@@ -71,6 +71,12 @@ def _word(server: ServerStatus) -> str:
     if server.phase == "draining":
         return "draining"
     return "ready" if server.ready else "not ready"
+
+
+def _endpoint_word(endpoint: EndpointStatus) -> str:
+    if not endpoint.live:
+        return "down"
+    return "ready" if endpoint.ready else "not ready"
 
 
 def _show(console: Console, found: list[ServerStatus], hint: str) -> None:
@@ -100,10 +106,18 @@ def _facts(server: ServerStatus) -> list[tuple[str, str]]:
         ("pid", server.pid),
         ("up", None if server.uptime_seconds is None else duration_text(server.uptime_seconds)),
         ("metrics", f"http://{server.metrics_url}/metrics"),
+        ("openai", None if server.openai is None else f"{server.openai.url} {_endpoint_word(server.openai)}"),
+        ("restarted", _restarts(server.restarts or {})),
         ("log", server.log),
         *_metric_facts(server.metrics),
     ]
     return [(name, str(value)) for name, value in facts if value is not None]
+
+
+def _restarts(counts: dict[str, int]) -> str | None:
+    """What died and was started again."""
+    shown = [f"{name} {count} {'time' if count == 1 else 'times'}" for name, count in sorted(counts.items())]
+    return ", ".join(shown) or None
 
 
 def _metric_facts(metrics: dict[str, Any] | None) -> list[tuple[str, str | None]]:

@@ -13,6 +13,11 @@ from trtspec.openai_api.fields import served_fields
 __all__ = ["Body", "ChatBody", "CompletionBody", "read_body"]
 
 _INT32 = (1 << 31) - 1
+# fields that may have several forms: what is said of a value that has none of them
+_FORMS = {
+    "prompt": "a string, or a list of one string; token ids are not supported",
+    "stop": "a string or a list of strings",
+}
 _STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True)
 
 
@@ -124,12 +129,19 @@ def read_body(kind: type[_Kind], data: bytes) -> _Kind:
     try:
         body = kind.model_validate(served_fields(document, kind.model_fields))
     except ValidationError as error:
-        first = error.errors()[0]
-        path = ".".join(str(part) for part in first["loc"])
-        raise ApiError(400, f"{path}: {first['msg']}", code=_code(first["type"]), param=str(first["loc"][0])) from None
+        raise _refusal(error) from None
     if body.stream_options is not None and not body.stream:
         raise ApiError(400, "stream_options is only allowed with stream: true", param="stream_options")
     return body
+
+
+def _refusal(error: ValidationError) -> ApiError:
+    first = error.errors()[0]
+    field, missing = str(first["loc"][0]), first["type"] == "missing"
+    message = f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}"
+    if field in _FORMS and not missing:
+        message = f"{field}: must be {_FORMS[field]}"
+    return ApiError(400, message, code="missing_required_parameter" if missing else "invalid_value", param=field)
 
 
 def _json(data: bytes) -> Any:
@@ -141,7 +153,3 @@ def _json(data: bytes) -> Any:
 
 def _no_number(text: str) -> NoReturn:
     raise ValueError(f"{text} is no JSON number")
-
-
-def _code(kind: str) -> str:
-    return "missing_required_parameter" if kind == "missing" else "invalid_value"

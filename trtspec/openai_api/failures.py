@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from starlette.responses import Response
@@ -31,6 +32,19 @@ _TEXTS = {
     "has no available versions": (503, "model_not_ready"),
 }
 _RETRY = {429, 503}
+# inputs of the frontend, with which its complaints begin → the fields that clients know
+_FIELDS = {
+    "text_input": "prompt",
+    "stop_words": "stop",
+    **{
+        name: name
+        for name in (
+            "messages", "max_tokens", "min_tokens", "num_draft_tokens", "temperature", "top_p", "top_k", "seed",
+            "repetition_penalty", "presence_penalty", "frequency_penalty",
+        )
+    },
+}  # fmt: skip
+_FIRST = re.compile("[a-z_]+")
 
 
 class ApiError(Exception):
@@ -57,7 +71,10 @@ class ApiError(Exception):
 def api_error(failure: RequestFailed) -> ApiError:
     """What a client is told of a request that failed behind the endpoint."""
     status, code = _KNOWN.get(failure.code) or _by_text(failure.message)
-    return ApiError(status, failure.message, code=code or failure.code)
+    first = _FIRST.match(failure.message) if status == 400 else None
+    field = _FIELDS.get(first[0]) if first else None
+    message = f"{field}{failure.message[first.end() :]}" if first and field else failure.message
+    return ApiError(status, message, code=code or failure.code, param=field)
 
 
 def _by_text(message: str) -> tuple[int, str | None]:

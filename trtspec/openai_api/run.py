@@ -9,7 +9,7 @@ import select
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,13 +17,15 @@ import trtspec
 from trtspec import supervisor
 from trtspec.errors import EnvironmentMissing, PortInUse, ServerNotReady
 from trtspec.openai_api.settings import Settings
+from trtspec.serving.diagnosis import log_tail
 from trtspec.serving.ports import connect_host, is_free, port_holder
+from trtspec.serving.revival import Revivals
 
 __all__ = ["OpenaiServer", "check_openai", "openai_server"]
 
 _PACKAGES = ("fastapi", "uvicorn")
 _POLL = 0.1
-_TAIL = 20
+_REVIVAL_WAIT = 60.0
 _EXIT_SLACK = 3  # seconds beyond the requests' own
 
 
@@ -43,17 +45,24 @@ class OpenaiServer:
 
     def __init__(self, settings: Settings, log: Path) -> None:
         self.settings, self.log = settings, log
+        self._revivals = Revivals()
         log.parent.mkdir(parents=True, exist_ok=True)
+        log.unlink(missing_ok=True)
+        self._process = self._spawn()
+
+    def _spawn(self) -> subprocess.Popen[bytes]:
+        settings = self.settings
         options = {
             "argv": [sys.executable, "-m", "trtspec.openai_api", settings.to_text()],
             "exit_wait": settings.exit_wait + _EXIT_SLACK,
         }
-        with log.open("wb") as stream:
+        with self.log.open("ab") as stream:
             # `-m` imports from the current folder first: this one holds trtspec, and nothing of the user's
             folder = Path(trtspec.__file__).parent.parent
-            self._process = supervisor.spawn(options, log=stream, cwd=folder, env={})
-        assert self._process.stdout is not None
-        self._process.stdout.readline()  # its pid, or why there is none: then the supervisor ends
+            process = supervisor.spawn(options, log=stream, cwd=folder, env={})
+        assert process.stdout is not None
+        process.stdout.readline()  # its pid, or why there is none: then the supervisor ends
+        return process
 
     @property
     def url(self) -> str:
@@ -64,6 +73,25 @@ class OpenaiServer:
     def fatal(self) -> str | None:
         """Why it will never answer again; None when it may."""
         return "the OpenAI-compatible endpoint ended" if self.exited() else None
+
+    @property
+    def restarts(self) -> int:
+        """How often it ended by itself and was started again."""
+        return self._revivals.done.total()
+
+    def revive(self, say: Callable[[str], None]) -> bool:
+        """Start it again after it ended by itself; False when it ends at once, or too often."""
+        if not self._revivals.begin("openai", "the OpenAI-compatible endpoint ended", say):
+            return False
+        self.stop()
+        self._process = self._spawn()
+        try:
+            self.await_live(_REVIVAL_WAIT)
+        except ServerNotReady as error:
+            say(error.message)
+            return False
+        say("the OpenAI-compatible endpoint runs again")
+        return True
 
     def problem(self) -> str | None:
         """What is wrong with it; None when all is well."""
@@ -87,7 +115,7 @@ class OpenaiServer:
 
     def failure(self, message: str) -> ServerNotReady:
         """The error that tells `message` and the end of the log; leaving the block ends the process."""
-        tail = self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-_TAIL:]
+        tail = log_tail(self.log)
         return ServerNotReady(f"{message} (log: {self.log})", log_tail=tail, fix="look at the log")
 
     def _answers(self) -> bool:

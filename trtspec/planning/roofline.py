@@ -44,9 +44,9 @@ class Assumptions:
     collective_latency: float = 8e-6
     layer_overhead: float = 10e-6
     step_overhead: float = 200e-6
-    call_latency: float = 1.2e-3
-    call_cpu: float = 0.5e-3
-    token_cpu: float = 0.18e-3
+    call_latency: float = 0.75e-3
+    call_cpu: float = 0.4e-3
+    token_cpu: float = 0.14e-3
     frontend_processes: float = 1.0
     recomputed_tokens: float = 0.0
 
@@ -73,15 +73,15 @@ NOTES: Mapping[str, tuple[str, str]] = {
     "step_overhead": ("s", "scheduling, sampling and synchronising once a pass"),
     "call_latency": (
         "s",
-        "of one inner request of the frontend; measured: 1.2 to 1.8 ms with the embedded Triton server on two cores",
+        "of one inner request of the frontend; measured with the embedded server on two busy cores: 0.65 to 1.04 ms",
     ),
     "call_cpu": (
         "s",
-        "that an inner request keeps the frontend's process busy; measured likewise: 0.46 to 0.59 ms",
+        "that an inner request keeps the frontend's process busy; measured likewise: 0.30 to 0.49 ms",
     ),
     "token_cpu": (
         "s",
-        "that a streamed token of the baseline keeps the frontend's process busy; measured likewise: 0.18 to 0.39 ms",
+        "that a streamed token of the baseline keeps it busy; measured likewise, several at once: 0.09 to 0.17 ms",
     ),
     "frontend_processes": ("processes", "instances of the frontend model that share the work"),
     "recomputed_tokens": (

@@ -12,6 +12,7 @@ from trtspec.repository.config_diff import ConfigChange, config_changes
 from trtspec.repository.generations import keep
 from trtspec.repository.models import Engine, arm_files, read_engine
 from trtspec.repository.sync import Changes, apply, changes, unified_diff
+from trtspec.repository.turns import in_turn
 from trtspec.repository.versions import AS_IT_IS, VersionChoice, with_versions
 from trtspec.rules.registry import Finding
 from trtspec.spec.load import SpecFile
@@ -44,7 +45,15 @@ def generate(
     What a repository was before and is afterwards is kept (`trtspec.repository.generations`). Raises ArtefactMissing
     when an engine has not been built for the current spec.
     """
-    plan = _versioned(_plan(spec_file, arms), versions)
+    chosen = tuple(arms)
+    plan = _versioned(_plan(spec_file, chosen), versions)
+    if not any(change.any for change in plan.changes.values()):
+        return _summary(plan)
+    with in_turn(spec_file.repository(arm) for arm in chosen):
+        return _written(_versioned(_plan(spec_file, chosen), versions))
+
+
+def _written(plan: _Plan) -> GeneratedRepository:
     summary = _summary(plan)
     for change in plan.changes.values():
         sweep_partials(change.folder.parent)

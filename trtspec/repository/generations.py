@@ -18,6 +18,7 @@ from pathlib import Path
 
 from trtspec.errors import ArtefactMissing, UsageError
 from trtspec.files import atomic_directory, read_json, remove_directory, sweep_partials, write_json, write_text
+from trtspec.repository.turns import in_turn
 
 __all__ = ["KEPT", "Generation", "current_generation", "generation_folder", "history", "keep", "rollback"]
 
@@ -81,6 +82,11 @@ def rollback(repository: Path, number: int | None = None) -> tuple[Generation, G
     Without a number: the last other state before the current one. What is there now is kept first. ArtefactMissing
     when there is nothing to go back to, UsageError for a number that is not kept.
     """
+    with in_turn([repository]):
+        return _rolled_back(repository, number)
+
+
+def _rolled_back(repository: Path, number: int | None) -> tuple[Generation, Generation | None]:
     before = keep(repository, "found") if repository.is_dir() else None
     chosen = _numbered(repository, number) if number is not None else _previous(repository, before)
     with atomic_directory(repository) as fresh:

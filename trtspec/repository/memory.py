@@ -6,18 +6,19 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from trtspec.errors import BuildError, CheckpointError, PairError
+from trtspec.errors import ArtefactMissing, BuildError, CheckpointError, PairError
 from trtspec.planning.items import ArmMemory
 from trtspec.planning.memory import MemoryPlan, memory_plan
 from trtspec.planning.options import chosen_gpu
 from trtspec.planning.placement import Launch, Placement, place
-from trtspec.repository.tensorrt_engines import ServedEngine
+from trtspec.repository.tensorrt_engines import ServedEngine, read_engines
+from trtspec.rules import check_pair
 from trtspec.spec import ROLES, Arm, ModelSource, Role, Spec, SpecFile
 from trtspec.spec.model import BaselineEngine
 from trtspec.spec.names import ARM_ROLES
 from trtspec.units import bytes_text
 
-__all__ = ["CacheSize", "Deployment", "plan_deployment"]
+__all__ = ["CacheSize", "Deployment", "arms_plan", "plan_deployment"]
 
 _SHARE = 0.9  # of free memory, TensorRT-LLM's default, split among the models of a GPU of unknown size
 _BLOCK = 32
@@ -52,11 +53,10 @@ def plan_deployment(spec_file: SpecFile, engines: Mapping[Role, ServedEngine], a
     With neither, KV caches are capped at every sequence of the batch in full length. PairError when an arm does not
     fit on the GPUs that are known.
     """
-    changed = _with_engines(spec_file, engines)
-    gpu, count = chosen_gpu(spec_file)
     try:
-        plan = memory_plan(changed, gpu, {}, count=count)
+        plan = _engines_plan(spec_file, engines)
     except (BuildError, CheckpointError) as error:
+        changed, count = _with_engines(spec_file, engines), chosen_gpu(spec_file)[1]
         placement = place(changed.spec, count or _gpus_of(changed.spec))
         why = f"their memory cannot be planned: {error.message}"
         return Deployment(placement, _unplanned(engines, arms, placement), None, (why,))
@@ -66,6 +66,21 @@ def plan_deployment(spec_file: SpecFile, engines: Mapping[Role, ServedEngine], a
     _refuse_what_does_not_fit(spec_file, plan, arms)
     caches = {role: _planned(plan, arm, role) for arm in arms for role in ARM_ROLES[arm].values()}
     return Deployment(plan.placement, caches, f"{plan.inputs.count} × {plan.inputs.gpu_name}")
+
+
+def arms_plan(spec_file: SpecFile) -> MemoryPlan:
+    """The memory of both arms: with the engines, as in their repositories; before these are built, by checkpoints."""
+    try:
+        engines, _ = read_engines(spec_file, ROLES)
+    except ArtefactMissing:
+        gpu, count = chosen_gpu(spec_file)
+        return memory_plan(spec_file, gpu, check_pair(spec_file, weights=False).facts.surveys, count=count)
+    return _engines_plan(spec_file, engines)
+
+
+def _engines_plan(spec_file: SpecFile, engines: Mapping[Role, ServedEngine]) -> MemoryPlan:
+    gpu, count = chosen_gpu(spec_file)
+    return memory_plan(_with_engines(spec_file, engines), gpu, {}, count=count)
 
 
 def _unknown(why: str) -> str:

@@ -111,6 +111,9 @@ def _arm_files(arm: _Arm) -> ArmFiles:
             "fast_logits": _flag(arm.fast_logits),
             "min_tokens_input": arm.contract.min_tokens_input,
             "seed_input": arm.contract.seed_input,
+            # samplingLayer.cpp, externalDraftTokensLayer.cpp: setup() of a request starts its random numbers from its
+            # seed (from 0 without one), and every round is a request
+            "seed_per_call": "true",
         },
     )
     files |= model_files(frontend_model(arm.spec_file, arm.arm, values), frontend_files())

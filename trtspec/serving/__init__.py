@@ -1,7 +1,7 @@
 """Triton servers: the start as data, supervision, readiness, draining, status and diagnosis."""
 
 from trtspec.serving.attach import Endpoint, given_server, running_arm, some_server
-from trtspec.serving.both import second_ports, together
+from trtspec.serving.both import arm_ports, second_ports, together
 from trtspec.serving.deployment import ServeOptions, launch_plan
 from trtspec.serving.health import first_unready
 from trtspec.serving.plan import LaunchPlan, drain_seconds, repository_plan, spec_ports
@@ -18,6 +18,7 @@ __all__ = [
     "RunningServer",
     "ServeOptions",
     "arm_log",
+    "arm_ports",
     "check_repository",
     "connect_host",
     "drain_seconds",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +12,7 @@ from pathlib import PurePath
 
 from trtspec.errors import RequestFailed, ServerUnreachable
 from trtspec.progress import Reporter
+from trtspec.serving.certificates import tls_address
 from trtspec.serving.deployment import launch_plan
 from trtspec.serving.plan import spec_ports
 from trtspec.serving.ports import connect_host, free_ports
@@ -88,7 +90,10 @@ def _arm_of(spec_file: SpecFile, engine: str) -> Arm | None:
 
 
 async def _frontend_engine(url: str) -> str:
-    """The target's engine folder that the frontend behind `url` was generated for; empty when it does not say."""
+    """The target's engine folder that the frontend behind `url` was generated for; empty when it does not say.
+
+    It says so to administrators alone where the server listens beyond loopback.
+    """
     from tritonclient.grpc import service_pb2
 
     from trtspec.wire import Connection, wait_ready
@@ -96,7 +101,12 @@ async def _frontend_engine(url: str) -> str:
     async with Connection(url) as connection:
         await wait_ready(connection, timeout=_PROBE_SECONDS)
         request = service_pb2.ModelConfigRequest(name=FRONTEND_MODEL)
-        answer = await connection.unary("ModelConfig", request, timeout=_PROBE_SECONDS)
+        try:
+            answer = await connection.unary("ModelConfig", request, timeout=_PROBE_SECONDS)
+        except RequestFailed as error:
+            if "is restricted" in error.message:
+                return ""
+            raise
     return str(answer.config.parameters["tokenizer_dir"].string_value)
 
 
@@ -105,12 +115,12 @@ def _spec_url(spec_file: SpecFile) -> str:
     host, port = connect_host(spec_file.spec.serving.host), spec_ports(spec_file).grpc
     plain = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     tls = tls_of(spec_file.spec.serving, spec_file.root)
-    return f"grpcs://{plain}#{tls.certificate}" if tls else plain
+    return tls_address(plain, tls.certificate) if tls else plain
 
 
 def _listens(url: str) -> bool:
     """True when something accepts connections there: saves importing gRPC when nothing does."""
-    host, _, port = url.removeprefix("grpcs://").partition("#")[0].rpartition(":")
+    host, _, port = re.split("[?#]", url.removeprefix("grpcs://"), maxsplit=1)[0].rpartition(":")
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=2).close()
     except OSError:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 
 from trtspec.errors import BuildError, CheckpointError, PairError
+from trtspec.serving.plan import spec_ports
 from trtspec.serving.ports import Ports
-from trtspec.spec import SpecFile
+from trtspec.spec import ARMS, Arm, SpecFile
 from trtspec.units import bytes_text
 
-__all__ = ["OFFSET", "second_ports", "together"]
+__all__ = ["OFFSET", "arm_ports", "second_ports", "together"]
 
 OFFSET = 10
 _HIGHEST = 65535
@@ -19,6 +20,17 @@ def second_ports(ports: Ports, offset: int = OFFSET) -> Ports:
     """The second arm's ports: `offset` above the first's, or below where they would end."""
     step = offset if max(port for _, port in ports.items()) + offset <= _HIGHEST else -offset
     return Ports(*(port + step for _, port in ports.items()))
+
+
+def arm_ports(spec_file: SpecFile) -> dict[Arm, list[tuple[str, int]]]:
+    """(protocol, port) of each arm's server with its OpenAI-compatible endpoint, as `serve --both` starts them."""
+    first = spec_ports(spec_file)
+    openai = spec_file.spec.serving.openai_port
+    ports = (first, second_ports(first))
+    return {
+        arm: [*ports[index].items(), *([("openai", openai + index * OFFSET)] if openai else [])]
+        for index, arm in enumerate(ARMS)
+    }
 
 
 def together(spec_file: SpecFile) -> str:
@@ -36,19 +48,18 @@ def together(spec_file: SpecFile) -> str:
         raise PairError(
             f"both arms do not fit at once: {bytes_text(-free)} are missing on the fullest GPU, with the KV "
             "caches that the repository gives each arm",
-            fix=f"serve one arm at a time (--arm), or use more GPUs; trtspec plan {spec_file.path} shows the memory",
+            fix="serve one arm at a time (--arm), or the baseline by a spec of its own with other GPUs (target.gpus); "
+            f"trtspec plan {spec_file.path} shows the memory",
         )
     return f"both arms share their GPUs, {bytes_text(free)} stay free: their speeds are not those of one alone"
 
 
 def _free_bytes(spec_file: SpecFile) -> int | None:
     """Bytes left on the fullest GPU with both arms and their KV caches; None for GPUs that are not known."""
-    from trtspec.planning.memory import memory_plan
-    from trtspec.planning.options import chosen_gpu
+    from trtspec.repository.memory import arms_plan
 
-    gpu, count = chosen_gpu(spec_file)
     try:
-        plan = memory_plan(spec_file, gpu, {}, count=count)
+        plan = arms_plan(spec_file)
     except (BuildError, CheckpointError) as error:
         raise PairError(f"whether both arms fit at once is not known: {error.message}", fix=error.fix) from None
     if plan.inputs.total is None:

@@ -30,6 +30,12 @@ _BUILD = "trtspec build, then trtspec repo"
 # The first match decides: the particular before the general.
 CAUSES: tuple[Cause, ...] = (
     Cause(
+        # gRPC's own lines come first; Triton then says that the socket is in use, which it is not
+        r"Invalid (?:private key|cert chain)|Unable to create secure server",
+        "the TLS certificate and key do not belong together, or one of them cannot be read",
+        "serving.tls_certificate and tls_key name PEM files that belong together, the key without a password",
+    ),
+    Cause(
         r"Socket '(?P<address>[^']+)' already in use|Address already in use|Failed to start \w+ (?:service|server)",
         "a port was taken by another process while the server started",
         "choose other ports: --http-port, --grpc-port, --metrics-port",

@@ -41,8 +41,13 @@ def shm_bytes(served: Served, processes: int) -> int:
     return _PER_INSTANCE * (served.python_instances + 1) + (_BETWEEN_RANKS if processes > 1 else 0)
 
 
-def server_mounts(served: Served, repository: Path, root: str | None, more: Iterable[Path] = ()) -> tuple[str, ...]:
-    """--mount values: the repository (at `root`, where there is one), engines, tokenizers and where links lead."""
+def server_mounts(
+    served: Served, repository: Path, seen: str, root: str | None, more: Iterable[Path] = ()
+) -> tuple[str, ...]:
+    """--mount values: the repository, engines, tokenizers and where links lead.
+
+    The repository lies where the server has `seen` it, and at its own path too where its files name no other `root`.
+    """
     folders = [folder for model in served.models for folder in model.folders]
     outside = [folder for folder in folders if not folder.is_relative_to(repository)]
     linked = [mount for path in repository.glob("*/[0-9]*") for mount in checkpoint_mounts(path)]
@@ -51,7 +56,7 @@ def server_mounts(served: Served, repository: Path, root: str | None, more: Iter
     places = [Mount(folder) for folder in (*outside, *more)]
     real = [mount for folder in outside if folder.is_dir() for mount in checkpoint_mounts(folder)]
     values = [mount.option() for mount in reduced_mounts([*own, *places, *real, *linked])]
-    return (f"type=bind,source={repository},target={root},readonly", *values) if root else tuple(values)
+    return tuple(values) if seen == str(repository) else (Mount(repository, target=seen).option(), *values)
 
 
 def docker_argv(

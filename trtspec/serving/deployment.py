@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import uuid
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from trtspec.errors import EnvironmentMissing, UsageError
 from trtspec.serving.command_line import ServerFlags, listen_flags, rank_commands
 from trtspec.serving.container import Network, ServerContainer, docker_argv, server_mounts, shm_bytes
 from trtspec.serving.launch import Mode, Start, choose_start
+from trtspec.serving.plain_paths import is_plain, plain_name
 from trtspec.serving.plan import (
     EXIT_TIMEOUT,
     LaunchPlan,
@@ -34,6 +36,9 @@ _STOP_SLACK = 10
 _HAS_BODY_LIMIT = (25, 10)
 # the frontend reads a tokenizer of this machine's, and never fetches one
 _ENVIRONMENT = {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
+# where a container sees a repository whose path a shell would take apart
+_CONTAINED = "/trtspec-repository"
+_NO_REPOSITORY = "there is no repository yet: this is the start that the spec leads to"
 _ANYWHERE = "0.0.0.0"  # noqa: S104  # inside a container whose ports are published one by one
 
 
@@ -77,13 +82,16 @@ def launch_plan(
     repository = spec_file.repository(arm)
     plan = repository_plan(repository, ports, log=log, listening=listening, admin=admin, exit_timeout=timeout)
     served = read_served(repository)
-    return replace(plan, bytes=served.bytes if served else 0, notes=tuple(_exposure_notes(listening, admin)))
+    missing = (_NO_REPOSITORY,) if options.preview and served is None else ()
+    notes = (*_exposure_notes(listening, admin), *_link_notes(plan), *missing)
+    return replace(plan, bytes=served.bytes if served else 0, notes=notes)
 
 
 def _refuse_mpi(options: ServeOptions) -> None:
     if options.image is not None:
         raise UsageError("the torch runtime needs no image", fix="leave out --image")
-    choose_start(Served(()), options.mode, options.world_size)
+    if options.mode not in (None, "direct") or options.world_size not in (None, 1):
+        raise UsageError("the torch runtime has no MPI ranks", fix="leave out --launch and --world-size")
 
 
 @dataclass(frozen=True)
@@ -146,7 +154,7 @@ class _Deployed:
         addresses = dict.fromkeys(self.listening.addresses(), _ANYWHERE) if published else self.listening.addresses()
         return ServerFlags(
             str(self.host.tritonserver) if local else "tritonserver",
-            (self.root or str(self.repository)) if self.way == "docker" else str(self.repository),
+            self._seen(),
             listen_flags(addresses, self.ports),
             shm_prefix(self.repository, self.listening.host, self.ports),
             exit_timeout,
@@ -154,6 +162,12 @@ class _Deployed:
             managed=self.admin is not None,
             load_order=served.load_order if self.admin is not None else (),
         )
+
+    def _seen(self) -> str:
+        """The repository's path as the server is told it."""
+        if self.way != "docker":
+            return str(plain_name(self.repository))
+        return self.root or (str(self.repository) if is_plain(self.repository) else _CONTAINED)
 
     def _body_flags(self, served: Served) -> tuple[str, ...]:
         release = self.host.triton if self.way == "path" else _month(self._image(served))
@@ -167,14 +181,16 @@ class _Deployed:
         needs_mpi = plan.start is not None and plan.start.mode != "direct"
         if needs_mpi and not self.host.mpirun and not self.options.preview:
             raise EnvironmentMissing("mpirun is not on PATH", fix="run trtspec in NVIDIA's image, or --with docker")
-        return plan
+        link = plain_name(self.repository)
+        plan = plan if link == self.repository else replace(plan, link=link)
+        return replace(plan, notes=(*plan.notes, *_link_notes(plan)))
 
     def _contained(self, plan: LaunchPlan, served: Served) -> LaunchPlan:
         name = f"trtspec-{self.spec_file.spec.name}-{self.arm}-{uuid.uuid4().hex[:8]}"
         container = ServerContainer(
             image=self._image(served),
             name=name,
-            mounts=server_mounts(served, self.repository, self.root, _tls_files(self.listening.tls)),
+            mounts=server_mounts(served, self.repository, self._seen(), self.root, _tls_files(self.listening.tls)),
             shm=shm_bytes(served, plan.start.processes if plan.start else 1),
             stop_timeout=plan.exit_timeout + _STOP_SLACK,
             network=self.options.network,
@@ -186,7 +202,7 @@ class _Deployed:
     def _notes(self, served: Served) -> list[str]:
         notes = []
         if served.origin == "spec":
-            notes.append("there is no repository yet: this is the start that the spec leads to")
+            notes.append(_NO_REPOSITORY)
         here, built = self.host.tensorrt_llm, served.version
         if self.way == "path" and here and built and _numbers(here)[:3] != _numbers(built)[:3]:
             notes.append(f"TensorRT-LLM {here} is installed here, the engines were built with {built}")
@@ -199,6 +215,7 @@ def _exposure_notes(listening: Listening, admin: AdminKey | None) -> list[str]:
     notes = [f"{listening.host} is reached from other machines: anyone there can send requests"]
     if admin is not None:
         notes.append("its APIs for administrators ask for the key in TRTSPEC_ADMIN_KEY, or a new one at each start")
+    notes.append("Triton's HTTP is for trusted clients only: nested JSON ends the server up to 26.04 (docs/serving.md)")
     if listening.tls is None:
         notes.append("nothing is encrypted: serving.tls_certificate and tls_key do that for gRPC")
     else:
@@ -206,6 +223,15 @@ def _exposure_notes(listening: Listening, admin: AdminKey | None) -> list[str]:
     if listening.metrics_host is None:
         notes.append("metrics stay on loopback: --metrics-host opens them")
     return notes
+
+
+def _link_notes(plan: LaunchPlan) -> list[str]:
+    if plan.link is None:
+        return []
+    text = (
+        "Triton's Python backend cannot take this folder's path (a space, or what a shell would read): it is served by"
+    )
+    return [f"{text} a link, ln -sfn {shlex.quote(str(plan.repository))} {plan.link}"]
 
 
 def _tls_files(tls: Tls | None) -> tuple[Path, ...]:

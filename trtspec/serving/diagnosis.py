@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import re
+import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from trtspec.serving.causes import CAUSES
+from trtspec.units import cut_text, plain_text
 
 __all__ = ["Diagnosis", "diagnose", "is_hopeless", "log_tail"]
 
 _READ = 1 << 18
-_LINES = 20
+_LINES = 20  # that are shown
+_SEARCHED = 400  # that a cause is looked for in
+_LINE = 2000  # characters of a line that are looked at: patterns need the square of that in steps
+_SHOWN = 500  # characters of a line that are shown
 
 
 @dataclass(frozen=True)
@@ -32,15 +37,21 @@ _ENTRY = re.compile(r'^([A-Z]\d{4} [\d:.]+ \d+ \S+\] )"(.*)"$')
 
 
 def log_tail(log: Path, lines: int = _LINES) -> list[str]:
-    """The last informative lines of a server's log; reads only its end, however long it is."""
+    """The last informative lines of a server's log, long ones cut; reads only its end, however long it is."""
+    return [cut_text(line, _SHOWN) for line in _informative(log)[-lines:]]
+
+
+def _informative(log: Path) -> list[str]:
+    """Lines without noise and control characters; of one that was drawn over (a progress bar) the last state."""
     try:
         with log.open("rb") as stream:
             stream.seek(max(0, log.stat().st_size - _READ))
             text = stream.read().decode("utf-8", errors="replace")
     except OSError:
         return []
-    plain = [part for line in text.splitlines() for part in _unfold(line)]
-    return [line.rstrip() for line in plain if not _NOISE.search(line.rstrip())][-lines:]
+    parts = (part.rstrip("\r").rpartition("\r")[2] for line in text.split("\n") for part in _unfold(line))
+    plain = (plain_text(cut_text(part, _LINE)).rstrip() for part in parts)
+    return [line for line in plain if not _NOISE.search(line)]
 
 
 def _unfold(line: str) -> list[str]:
@@ -48,14 +59,14 @@ def _unfold(line: str) -> list[str]:
     match = _ENTRY.match(line)
     if match is None:
         return [line]
-    return (match[1] + match[2].replace("\\n", "\n").replace('\\"', '"')).splitlines()
+    return (match[1] + match[2].replace("\\n", "\n").replace('\\"', '"')).split("\n")
 
 
 def diagnose(log: Path, exit_code: int | None = None) -> Diagnosis:
     """Tail, cause and fix for a server that ended with `exit_code` (negative: a signal; None: it still runs)."""
-    tail = log_tail(log)
-    cause, fix = _cause("\n".join(log_tail(log, lines=400)), exit_code)
-    return Diagnosis(tuple(tail), cause, fix)
+    lines = _informative(log)
+    cause, fix = _cause("\n".join(lines[-_SEARCHED:]), exit_code)
+    return Diagnosis(tuple(cut_text(line, _SHOWN) for line in lines[-_LINES:]), cause, fix)
 
 
 def is_hopeless(log: Path) -> bool:
@@ -69,6 +80,8 @@ def _cause(text: str, exit_code: int | None) -> tuple[str | None, str | None]:
     for known in CAUSES:
         if match := re.search(known.pattern, text):
             return _filled(known.cause, match), known.fix
+    if exit_code == -signal.SIGSEGV:
+        return "Triton crashed (signal 11); up to 26.04 a client's deeply nested JSON over HTTP does that", None
     if exit_code is not None and exit_code < 0:
         return f"the server ended by signal {-exit_code}", None
     return None, None

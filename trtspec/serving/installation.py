@@ -16,8 +16,8 @@ from pathlib import Path
 
 import trtspec
 from trtspec.errors import EnvironmentMissing, ServerError
-from trtspec.files import cache_dir
 from trtspec.provenance import text_key
+from trtspec.serving.plain_paths import plain_cache
 
 __all__ = ["Installation", "environment", "find_installation", "prepare_backends"]
 
@@ -69,7 +69,7 @@ def find_installation() -> Installation:
     package = Path(spec.origin).parent
     version = metadata.version("nvidia-pytriton")
     key = text_key([version, _python_version(), str(package), trtspec.__file__])
-    installation = Installation(package, version, cache_dir() / "triton" / key)
+    installation = Installation(package, version, plain_cache() / "triton" / key)
     _check(installation)
     return installation
 

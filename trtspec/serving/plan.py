@@ -12,6 +12,7 @@ from trtspec.provenance import text_key
 from trtspec.serving.command_line import ServerFlags, listen_flags, rank_commands
 from trtspec.serving.installation import Installation, environment, find_installation
 from trtspec.serving.launch import Start
+from trtspec.serving.plain_paths import plain_name
 from trtspec.serving.ports import Ports, listen_address
 from trtspec.serving.security import AdminKey, Tls, is_loopback, restriction_flags
 from trtspec.serving.ways import Way
@@ -54,7 +55,8 @@ class LaunchPlan:
 
     addresses: protocol → IP address. installation: the embedded server's. start: how TensorRT-LLM's processes are
     started. admin: the key of the restricted APIs. load_order: models that we load, one after the other, once it runs.
-    after: a command that removes what an ended server may leave (a container). bytes: of the weights it reads.
+    after: a command that removes what an ended server may leave (a container). bytes: of the weights it reads. link:
+    the path by which the server knows the repository, where its own is not plain (see plain_paths.py).
     """
 
     argv: tuple[str, ...]
@@ -76,6 +78,7 @@ class LaunchPlan:
     container: str | None = None
     bytes: int = 0
     notes: tuple[str, ...] = ()
+    link: Path | None = None
 
     def address(self, protocol: str) -> str:
         """The IP address of a protocol."""
@@ -116,10 +119,10 @@ def repository_plan(  # noqa: PLR0913  # all that a start of the embedded server
     installation = find_installation()
     listening = listening or Listening(host, metrics_host=host)
     repository, addresses = repository.absolute(), listening.addresses()
-    prefix = shm_prefix(repository, listening.host, ports)
+    prefix, served_as = shm_prefix(repository, listening.host, ports), plain_name(repository)
     flags = ServerFlags(
         str(installation.binary),
-        str(repository),
+        str(served_as),
         listen_flags(addresses, ports),
         prefix,
         exit_timeout,
@@ -140,6 +143,7 @@ def repository_plan(  # noqa: PLR0913  # all that a start of the embedded server
         exit_timeout=exit_timeout,
         admin=admin,
         tls=listening.tls,
+        link=None if served_as == repository else served_as,
     )
 
 

@@ -115,5 +115,5 @@ def _new_log(path: Path) -> Iterator[int]:
     path.parent.mkdir(parents=True, exist_ok=True)
     with contextlib.suppress(FileNotFoundError):
         path.replace(path.with_name(f"{path.name}.1"))
-    with path.open("wb") as stream:
+    with path.open("ab") as stream:  # so that nothing is written over what somebody else has added
         yield stream.fileno()

@@ -11,9 +11,11 @@ from __future__ import annotations
 import ipaddress
 import os
 import secrets
+import ssl
 from dataclasses import dataclass
 from pathlib import Path
 
+from trtspec.errors import UsageError
 from trtspec.serving.ports import listen_address
 from trtspec.spec.model import Serving
 
@@ -23,6 +25,7 @@ __all__ = [
     "AdminKey",
     "Tls",
     "body_limit",
+    "check_tls",
     "is_loopback",
     "new_admin_key",
     "restriction_flags",
@@ -90,6 +93,19 @@ def tls_of(serving: Serving, root: Path) -> Tls | None:
     if serving.tls_certificate is None or serving.tls_key is None:
         return None
     return Tls(_absolute(root, serving.tls_certificate), _absolute(root, serving.tls_key))
+
+
+def check_tls(tls: Tls) -> None:
+    """Return when a server can use certificate and key, UsageError otherwise; Triton looks after loading all models."""
+    try:
+        # the empty password: never ask for one at the terminal, gRPC takes none either
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(tls.certificate, tls.key, password=lambda: "")
+    except OSError as error:
+        reason = getattr(error, "reason", None) or error.strerror or str(error)
+        raise UsageError(
+            f"TLS with {tls.certificate} and {tls.key}: {reason.replace('_', ' ').lower()}",
+            fix="serving.tls_certificate and tls_key name PEM files that belong together, the key without a password",
+        ) from None
 
 
 def _absolute(root: Path, path: Path) -> Path:

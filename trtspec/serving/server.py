@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -13,14 +15,18 @@ from typing import TYPE_CHECKING
 from trtspec.errors import ServerError, ServerNotReady
 from trtspec.progress import Reporter, SilentReporter
 from trtspec.serving.board import Board
+from trtspec.serving.certificates import tls_address
 from trtspec.serving.control import ControlFailed, ModelControl
 from trtspec.serving.diagnosis import diagnose, is_hopeless
 from trtspec.serving.draining import drained
 from trtspec.serving.health import answers, first_unready, process_lives, stub_processes
 from trtspec.serving.installation import prepare_backends
+from trtspec.serving.plain_paths import make_link
 from trtspec.serving.plan import LaunchPlan
 from trtspec.serving.ports import Ports, check_free, connect_host, is_free
 from trtspec.serving.process import SupervisedServer
+from trtspec.serving.revival import Revivals, load_again
+from trtspec.serving.security import check_tls
 from trtspec.serving.warmup import WarmupFailed, warm_up
 from trtspec.spec.names import FRONTEND_MODEL
 from trtspec.units import bytes_text, duration_text
@@ -32,6 +38,8 @@ __all__ = ["RunningServer", "start_server"]
 
 _POLL = 0.1
 _METRICS_WAIT = 5.0
+_END_WAIT = 10.0  # for a server whose ports are closed to be gone
+_ENDED = (0, -signal.SIGTERM, -signal.SIGINT)  # exit codes of a server that somebody ended
 # to unload the models of a server without requests; it would wait longer for streams that clients keep open
 _UNLOAD_WAIT = 10.0
 # Triton gives each Python model instance a region of 1 MiB and lets it grow when tensors need it.
@@ -44,12 +52,16 @@ class RunningServer:
     It ends with this process too, also when this process is killed.
     """
 
-    def __init__(self, plan: LaunchPlan, models: tuple[str, ...], process: SupervisedServer) -> None:
+    def __init__(
+        self, plan: LaunchPlan, models: tuple[str, ...], process: SupervisedServer, ready_timeout: float = 300.0
+    ) -> None:
         self.plan = plan
+        self.ready_timeout = ready_timeout
         self.models = models
         self._process = process
         self._stubs: dict[int, str] = {}
         self._drained = False
+        self._revivals = Revivals()
 
     @property
     def host(self) -> str:
@@ -85,7 +97,7 @@ class RunningServer:
     def grpc_url(self) -> str:
         """`host:port` for gRPC; with TLS as `trtspec.wire.Connection` takes it."""
         plain = self._url("grpc", self.ports.grpc)
-        return f"grpcs://{plain}#{self.plan.tls.certificate}" if self.plan.tls else plain
+        return tls_address(plain, self.plan.tls.certificate) if self.plan.tls else plain
 
     @property
     def metrics_url(self) -> str:
@@ -126,6 +138,67 @@ class RunningServer:
         """Models whose Python process died since the start."""
         alive = stub_processes(self.pid)
         return sorted({model for pid, model in self._stubs.items() if pid not in alive})
+
+    @property
+    def restarts(self) -> dict[str, int]:
+        """What died and was started again, and how often: models, or `server` for all of it."""
+        return dict(self._revivals.done)
+
+    def revive(self, say: Callable[[str], None]) -> bool:
+        """Start again what died; False when it was ended from outside, died too often, or cannot be started.
+
+        A leaf is loaded again. Requests that the frontend had would never be answered, so then the server is started
+        anew, as when it died itself; ServerNotReady when that fails. Needs the key of a plan made for it. What is said
+        goes into the server's log as well.
+        """
+        if self.plan.admin is None:
+            return False
+        dead = self.dead_models()
+        if dead and FRONTEND_MODEL not in dead and not self._ends():
+            if all(self._load_again(model, say) for model in dead):
+                return True
+            if not self._ends():
+                return False
+        if self.exited() and self._process.exit_code in _ENDED:
+            return False
+        fatal = self.fatal()
+        return fatal is not None and self._start_again(fatal, say)
+
+    def _ends(self) -> bool:
+        """True when the server has ended, or does so now: it was told to, or a dead process held one of its locks."""
+        if not answers(self.plan.address("http"), self.ports.http, "/v2/health/live", timeout=1.0):
+            deadline = time.monotonic() + _END_WAIT
+            while not self.exited() and time.monotonic() < deadline:
+                time.sleep(_POLL)
+        return self.exited()
+
+    def _load_again(self, model: str, say: Callable[[str], None]) -> bool:
+        if not self._revivals.begin(model, f"the process of model {model} died", lambda line: self._tell(say, line)):
+            return False
+        try:
+            load_again(self.control, model)
+        except ControlFailed as error:
+            self._tell(say, f"model {model} cannot be loaded again: {error}")
+            return False
+        others = {pid: name for pid, name in self._stubs.items() if name != model}
+        self._stubs = others | {pid: name for pid, name in stub_processes(self.pid).items() if name == model}
+        self._tell(say, f"{model} runs again")
+        return True
+
+    def _start_again(self, what: str, say: Callable[[str], None]) -> bool:
+        if not self._revivals.begin("server", what, lambda line: self._tell(say, line)):
+            return False
+        self.stop(now=True)
+        self._process = SupervisedServer(self.plan)
+        self.await_ready(self.ready_timeout)
+        self._tell(say, "the server runs again")
+        return True
+
+    def _tell(self, say: Callable[[str], None], line: str) -> None:
+        """Say it, and add it to the log, which the server only appends to."""
+        say(line)
+        with contextlib.suppress(OSError), self.log.open("a", encoding="utf-8") as log:
+            log.write(f"trtspec: {line.replace('[yellow]warning:[/] ', '')}\n")
 
     def stop(self, *, now: bool = False) -> None:
         """End the server and wait until its ports are free; does nothing when it has ended before.
@@ -266,14 +339,18 @@ def start_server(
     if plan.way != "docker":
         _check_shared_memory(len(models))
     check_free(plan.address, plan.ports)
+    if plan.tls is not None:
+        check_tls(plan.tls)
     if plan.installation is not None:
         prepare_backends(plan.installation)
+    if plan.link is not None:
+        make_link(plan.link, plan.repository)
     reporter = reporter or SilentReporter()
     with ExitStack() as stack:
         if not show_models:
             stack.enter_context(reporter.task(f"starting Triton on {plan.repository.name}"))
         board = Board(reporter, models) if show_models else None
-        server = RunningServer(plan, models, SupervisedServer(plan))
+        server = RunningServer(plan, models, SupervisedServer(plan), ready_timeout)
         try:
             server.await_ready(ready_timeout, board)
         except BaseException:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from trtspec.files import read_json
+from trtspec.serving.certificates import tls_address
 from trtspec.serving.ports import Ports, connect_host
 from trtspec.serving.security import AdminKey
 from trtspec.spec import ARMS, Arm, SpecFile
@@ -24,11 +24,15 @@ Phase = Literal["starting", "ready", "draining"]
 
 @dataclass
 class ServerState:
-    """A server that was started by trtspec; `born` tells its process from a later one with the same number."""
+    """A server that was started by trtspec; `born` tells its process from a later one with the same number.
+
+    openai: base URL of the endpoint before it, where there is one. restarts: what died and was
+    started again (models, `server`, `openai`), and how often.
+    """
 
     arm: Arm
     pid: int
-    born: float
+    born: str
     way: str
     addresses: dict[str, str]
     ports: dict[str, int]
@@ -39,6 +43,8 @@ class ServerState:
     launch_mode: str | None = None
     container: str | None = None
     tls: str | None = None
+    openai: str | None = None
+    restarts: dict[str, int] = field(default_factory=dict)
     admin: str | None = field(default=None, repr=False)
 
     @property
@@ -56,7 +62,7 @@ class ServerState:
         """Where clients on this machine connect, as `trtspec.wire.Connection` takes it."""
         host = connect_host(self.addresses["grpc"])
         plain = f"[{host}]:{self.ports['grpc']}" if ":" in host else f"{host}:{self.ports['grpc']}"
-        return f"grpcs://{plain}#{self.tls}" if self.tls else plain
+        return tls_address(plain, Path(self.tls)) if self.tls else plain
 
 
 def state_path(spec_file: SpecFile, arm: Arm) -> Path:
@@ -104,15 +110,20 @@ def _read(path: Path) -> ServerState | None:
         return None
 
 
-def process_birth(pid: int) -> float:
-    """When a process was started (seconds since 1970); 0 when there is none."""
+def process_birth(pid: int) -> str:
+    """What tells a process from a later one with its number, whatever the clock is set to; empty when there is none."""
     import psutil
 
     try:
-        return float(psutil.Process(pid).create_time())
-    except psutil.Error:
-        return 0.0
+        process = psutil.Process(pid)
+        stat = Path(f"/proc/{pid}/stat")
+        if stat.exists():  # its start since the boot, in ticks: the 20th field after the name
+            boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+            return f"{boot} {stat.read_text(errors='replace').rpartition(')')[2].split()[19]}"
+        return str(process.create_time())
+    except (psutil.Error, OSError):
+        return ""
 
 
 def _lives(state: ServerState) -> bool:
-    return abs(process_birth(state.pid) - state.born) < 1.0 and state.started <= time.time() + 1
+    return bool(state.born) and process_birth(state.pid) == state.born

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
 from trtspec.serving.health import answers
 from trtspec.serving.metrics import metrics_summary, read_metrics
@@ -17,7 +18,7 @@ from trtspec.serving.state import ServerState, running_states
 from trtspec.spec import SpecFile
 from trtspec.spec.names import DRAFT_MODEL, FRONTEND_MODEL, TARGET_MODEL
 
-__all__ = ["ModelStatus", "ServerStatus", "server_status", "spec_status"]
+__all__ = ["EndpointStatus", "ModelStatus", "ServerStatus", "server_status", "spec_status"]
 
 _USUAL = (FRONTEND_MODEL, TARGET_MODEL, DRAFT_MODEL)
 _TIMEOUT = 3.0
@@ -33,10 +34,20 @@ class ModelStatus:
 
 
 @dataclass(frozen=True)
+class EndpointStatus:
+    """The OpenAI-compatible endpoint before a server: base URL, whether it answers, whether it takes requests."""
+
+    url: str
+    live: bool
+    ready: bool
+
+
+@dataclass(frozen=True)
 class ServerStatus:
     """One server. `source`: state (started by trtspec), port (found on the spec's ports) or url (asked for).
 
-    phase and uptime are known only of servers that trtspec started; metrics is None when nothing answers there.
+    phase, uptime and openai are known only of servers that trtspec started; metrics is None when nothing answers
+    there.
     """
 
     source: str
@@ -56,6 +67,13 @@ class ServerStatus:
     uptime_seconds: float | None = None
     log: str | None = None
     metrics: dict[str, Any] | None = None
+    openai: EndpointStatus | None = None
+    restarts: dict[str, int] | None = None
+
+    @property
+    def well(self) -> bool:
+        """Whether the server, and the endpoint before it, take requests."""
+        return self.ready and (self.openai is None or self.openai.ready)
 
     def to_json(self) -> dict[str, Any]:
         """The server as `trtspec status --output json` prints it."""
@@ -104,10 +122,19 @@ def _of_state(state: ServerState) -> ServerStatus:
             "launch_mode": state.launch_mode,
             "container": state.container,
             "phase": state.phase,
+            "restarts": state.restarts,
             "uptime_seconds": max(0.0, time.time() - state.started),
             "log": state.log,
+            "openai": None if state.openai is None else _endpoint(state.openai),
         }
     )
+
+
+def _endpoint(url: str) -> EndpointStatus:
+    parts = urlsplit(url)
+    host, port = parts.hostname or "", parts.port or 0
+    live = answers(host, port, "/health/live", timeout=_TIMEOUT)
+    return EndpointStatus(url, live, live and answers(host, port, "/health/ready", timeout=_TIMEOUT))
 
 
 def _models(host: str, port: int, names: Sequence[str] | None) -> Iterable[ModelStatus]:

@@ -46,7 +46,9 @@ class IncrementalDecoder:
         return self._show(self._decode(self._window)) if len(self._window) > self._shown else ""
 
     def _show(self, text: str) -> str:
-        new = text[len(self._base) :]
+        # byte fallback turns a run of bytes into replacements when its end is no text; what was shown stays
+        whole = text.startswith(self._base)
+        new = text[len(self._base) :] if whole else self._decode(self._window[self._shown :])
         self._shown, self._base = len(self._window), text
         self._shorten()
         return new

@@ -13,7 +13,6 @@ import traceback
 from collections.abc import Mapping
 from contextlib import aclosing
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import triton_python_backend_utils as pb_utils
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from trtspec.speculation import Cancelled, Expired, Generation, LeafError, Limits, Models, Surroundings
     from trtspec.triton_models.frontend_calls import Calls
     from trtspec.triton_models.frontend_chat import ChatTemplate
-    from trtspec.triton_models.frontend_deployment import Deployment
+    from trtspec.triton_models.frontend_deployment import Deployment, reachable
     from trtspec.triton_models.frontend_inputs import (
         Request,
         RequestError,
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
 else:
     from frontend_calls import Calls
     from frontend_chat import ChatTemplate
-    from frontend_deployment import Deployment
+    from frontend_deployment import Deployment, reachable
     from frontend_inputs import RequestError, parse_parameters, read_request, refuse_unknown_parameters
     from frontend_leaves import Context, DraftModel, Exchange, TargetModel
     from frontend_metrics import Metrics, RequestMeter
@@ -47,6 +46,7 @@ else:
     from frontend_tokenizer import load_tokenizer
     from speculation import Cancelled, Expired, Generation, LeafError, Limits, Models, Surroundings
 
+_LONGEST_ERROR = 1000
 _FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
 # Input tensors that steer the choice of a token but keep it greedy; the draft gets these alone.
 _SHAPING = ("repetition_penalty", "presence_penalty", "frequency_penalty")
@@ -87,7 +87,7 @@ class TritonPythonModel:
         values = {key: value["string_value"] for key, value in config["parameters"].items()}
         self._deployment = Deployment.from_parameters(values)
         self._inputs = [tensor["name"] for tensor in config["input"]]
-        folder = Path(self._deployment.tokenizer_dir)
+        folder = reachable(self._deployment.tokenizer_dir)
         self._tokenizer = load_tokenizer(folder)
         self._chat = ChatTemplate(folder)
         self._metrics = Metrics(config["name"], args["model_version"], lambda: self._calls.runtime.running)
@@ -209,6 +209,7 @@ class TritonPythonModel:
             sampling=request.sampling,
             min_tokens_name=self._deployment.min_tokens_name,
             returns=("return_log_probs",) if request.log_probs else (),
+            reseed=self._deployment.seed_name if self._deployment.seed_per_call and _draws(request) else "",
         )
 
     def _draft(self, request: Request, context: Context, exchange: Exchange) -> DraftModel | None:
@@ -218,14 +219,25 @@ class TritonPythonModel:
             return None
         if request.logits:
             exchange.opaque = deployment.fast_logits
-            context = replace(context, returns=("return_generation_logits",))
+            context = replace(context, returns=("return_generation_logits",), salt=1)
         else:
             greedy = {name: array for name, array in context.sampling.items() if name in _SHAPING}
             context = context.with_sampling(greedy)
         return DraftModel(self._calls, deployment.draft_model, context, exchange, deployment.draft_timeout)
 
 
+def _draws(request: Request) -> bool:
+    """Whether tokens may be drawn: a sampling input is given that can change a greedy choice at random."""
+    return not set(_SHAPING).issuperset(request.sampling)
+
+
 def _fail(job: _Job, code: str, text: str, kind: str) -> None:
+    # what a client sent is quoted in places: it may be long, or half a surrogate pair
+    text = (
+        (text if len(text) <= _LONGEST_ERROR else f"{text[:_LONGEST_ERROR]}…")
+        .encode("utf-8", "backslashreplace")
+        .decode()
+    )
     error = pb_utils.TritonError(text, getattr(pb_utils.TritonError, kind))
     if not job.send(pb_utils.InferenceResponse(output_tensors=[], error=error), code):
         pb_utils.Logger.log_warn(f"after an answer: {text}")

@@ -18,9 +18,11 @@ import triton_python_backend_utils as pb_utils
 if TYPE_CHECKING or __package__:  # in a repository these files lie side by side, in no package
     from trtspec.speculation import LeafError
     from trtspec.triton_models.frontend_arrivals import Arrivals, Buffer
+    from trtspec.triton_models.frontend_deployment import BIRTH
     from trtspec.triton_models.frontend_runtime import Operation, Runtime
 else:
     from frontend_arrivals import Arrivals, Buffer
+    from frontend_deployment import BIRTH
     from frontend_runtime import Operation, Runtime
     from speculation import LeafError
 
@@ -33,6 +35,8 @@ Tensors = Mapping[str, Any]  # name → pb_utils.Tensor
 _KEEP_SECONDS = 2.0
 _END = object()
 _DEAD = "stub process"  # how Triton calls a Python model whose process has died
+# how it calls a model that is not loaded: one that is started again after its death, for a moment
+_AWAY = ("not at ready state", "unknown model", "no available versions")
 _ALWAYS = ("output_ids", "sequence_length")
 _ON_REQUEST = {"return_log_probs": "output_log_probs", "return_generation_logits": "generation_logits"}
 _NEEDED = ("input_ids", "input_lengths", "request_output_len")
@@ -116,18 +120,25 @@ class Calls:
         try:
             self._collect(model, self._request(model, {**needed, "stop": stop}, request_id)[0])
         except LeafError as error:
-            if error.reason == "dead":
+            if error.reason == "dead" or any(text in str(error) for text in _AWAY):
                 return
             # the leaf then runs to its token limit; nothing else is lost
             self._cannot_stop.add(model)
             pb_utils.Logger.log_warn(f"{model} cannot be stopped early: {error}")
 
     def _probe(self, model: str) -> None:
-        """A request to stop what is not there: any leaf but a dead one has an answer."""
+        """A request to stop what is not there: any leaf but a dead one has an answer.
+
+        Our own leaf tells when its process began: calls from before went to one that is gone.
+        """
         one = np.ones((1, 1), np.int32)
         tensors = {name: pb_utils.Tensor(name, one) for name in _NEEDED}
         stop = pb_utils.Tensor("stop", np.ones((1, 1), np.bool_))
-        self._collect(model, self._request(model, {**tensors, "stop": stop})[0])
+        results = self._collect(model, self._request(model, {**tensors, "stop": stop})[0])
+        told = [token for result in results for token in result.ids]
+        if len(told) == 3 and told[0] == BIRTH:
+            error = LeafError(f"{model} died and was started again", "dead")
+            self.runtime.bury(model, error, told[1] + told[2] / 1000)
 
     def _collect(self, model: str, request: Any) -> list[Result]:
         results: list[Result] = self._guarded(
@@ -136,13 +147,14 @@ class Calls:
         return results
 
     def _guarded(self, model: str, work: Any) -> Any:
-        """What `work` returns; whatever it raises becomes a LeafError, and a death ends the leaf's other calls too."""
+        """What `work` returns; whatever it raises becomes a LeafError, and a death ends its earlier calls too."""
+        began = time.monotonic()
         try:
             return work()
         except Exception as raised:  # noqa: BLE001 - Triton's own exception types differ between versions
             error = raised if isinstance(raised, LeafError) else _leaf_error(raised)
             if error.reason == "dead":
-                self.runtime.bury(model, error)
+                self.runtime.bury(model, error, began)
             raise error from None
 
 
@@ -246,11 +258,16 @@ def _result(response: Any) -> Result:
         raise _leaf_error(response.error().message())
     arrays = {tensor.name(): tensor.as_numpy() for tensor in response.output_tensors()}
     found = arrays.pop("output_ids", None)
+    if found is not None and found.dtype.kind not in "iu":
+        raise LeafError(f"output_ids has the type {found.dtype}")
     ids: list[int] = [] if found is None else found.reshape(-1).tolist()
     lengths = arrays.pop("sequence_length", None)
     length = int(lengths.reshape(-1)[0]) if lengths is not None and lengths.size else len(ids)
+    ids = ids[:length] if length > 0 else ids
+    if ids and min(ids) < 0 and ids[0] != BIRTH:
+        raise LeafError(f"its answer broke off, with token id {min(ids)}")
     # copies, because the memory goes with the response
-    return Result(ids[:length] if length > 0 else ids, {name: np.array(array) for name, array in arrays.items()})
+    return Result(ids, {name: np.array(array) for name, array in arrays.items()})
 
 
 def _leaf_error(error: object) -> LeafError:

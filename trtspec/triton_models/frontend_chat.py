@@ -69,7 +69,12 @@ def _message(number: int, message: Any) -> dict[str, str]:
     role = message.get("role")
     if not isinstance(role, str) or role not in _ROLES:
         raise RequestError("invalid_request", f"{place} has the role {role!r}; known are {', '.join(_ROLES)}")
-    return {"role": _ROLES[role], "content": _text(place, message.get("content"))}
+    content = _text(place, message.get("content"))
+    try:
+        content.encode()
+    except UnicodeEncodeError:
+        raise RequestError("invalid_request", f"{place} has half a surrogate pair, which is no character") from None
+    return {"role": _ROLES[role], "content": content}
 
 
 def _text(place: str, content: Any) -> str:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING or __package__:  # in a repository these files lie side by side, in no package
@@ -11,7 +14,22 @@ if TYPE_CHECKING or __package__:  # in a repository these files lie side by side
 else:
     from speculation import Adaptive, DraftPolicy, Fixed, Schedule
 
-__all__ = ["Deployment"]
+__all__ = ["BIRTH", "Deployment", "reachable"]
+
+# A leaf's answer to a request to stop what it does not know: this, then seconds and milliseconds of the system's
+# monotonic clock when its process began. NVIDIA's backend answers nothing.
+BIRTH = -0x7472_7473
+
+
+def reachable(folder: str) -> Path:
+    """A path by which this process can open `folder`.
+
+    The interpreter of a model's process takes file names as ASCII, whatever the locale; a folder with another name is
+    opened once, and known by its descriptor from then on.
+    """
+    if folder.isascii() or sys.getfilesystemencoding() != "ascii":
+        return Path(folder)
+    return Path(f"/proc/self/fd/{os.open(folder.encode(), os.O_RDONLY)}")
 
 
 @dataclass(frozen=True)
@@ -39,10 +57,11 @@ class Deployment:
     request_timeout: float | None = None
     min_tokens_name: str = "min_tokens"  # of the leaves; min_length up to TensorRT-LLM 0.19
     seed_name: str = "seed"  # random_seed up to 0.19
+    seed_per_call: bool = False  # the leaves draw the same random numbers again in every call with the same seed
 
     @classmethod
     def from_parameters(cls, parameters: Mapping[str, str]) -> Deployment:
-        """Read the model parameters of config.pbtxt; KeyError or ValueError when one is missing or no number."""
+        """Read the model parameters of config.pbtxt; KeyError or ValueError when one is missing or says nothing."""
         given = {key: value for key, value in parameters.items() if value.strip()}
         return cls(
             target_model=parameters["tensorrt_llm_model_name"],
@@ -54,18 +73,19 @@ class Deployment:
             max_seq_len=int(parameters["max_seq_len"]),
             vocab_size=int(parameters["vocab_size"]),
             draft_timeout=float(parameters["draft_timeout_seconds"]),
-            policy=given.get("draft_policy", "fixed"),
+            policy=_one_of(given, "draft_policy", "fixed", "schedule", "adaptive"),
             schedule=_schedule(given.get("draft_schedule", "")),
             min_draft_length=int(given.get("min_draft_length", 1)),
             off_below=float(given.get("draft_off_below", 0.1)),
-            logits=given.get("acceptance", "tokens") == "logits",
-            fast_logits=given.get("fast_logits", "false") == "true",
+            logits=_one_of(given, "acceptance", "tokens", "logits") == "logits",
+            fast_logits=_one_of(given, "fast_logits", "false", "true") == "true",
             max_prompt_bytes=int(given.get("max_prompt_bytes", 1 << 20)),
             max_output_tokens=int(given["max_output_tokens"]) if "max_output_tokens" in given else None,
             max_words=int(given.get("max_words", 64)),
             request_timeout=float(given["request_timeout_seconds"]) if "request_timeout_seconds" in given else None,
             min_tokens_name=given.get("min_tokens_input", "min_tokens"),
             seed_name=given.get("seed_input", "seed"),
+            seed_per_call=_one_of(given, "seed_per_call", "false", "true") == "true",
         )
 
     def draft_policy(self, asked: int | None) -> DraftPolicy:
@@ -75,6 +95,14 @@ class Deployment:
         if self.policy == "schedule":
             return Schedule(self.schedule)
         return Adaptive(self.num_draft_tokens, self.min_draft_length, self.max_draft_length, self.off_below)
+
+
+def _one_of(given: Mapping[str, str], key: str, *known: str) -> str:
+    """The value of `key`, the first of `known` where it is not given."""
+    value = given.get(key, known[0])
+    if value not in known:
+        raise ValueError(f"{key} is {value!r}, not {' or '.join(known)}")
+    return value
 
 
 def _schedule(text: str) -> tuple[tuple[int, int], ...]:

@@ -74,6 +74,8 @@ _SAMPLING: dict[str, tuple[str, type[np.generic], float]] = {
     "frequency_penalty": ("frequency_penalty", np.float32, -math.inf),
     "seed": ("seed", np.uint64, 0),
 }
+# 0 means the likeliest token alone, as any value this small does; TensorRT-LLM refuses 0 itself (samplingConfig.cpp).
+_SMALLEST_TOP_P = 1e-6
 # Switches → the outputs that an explicit false leaves out.
 _SWITCHES = {
     "return_num_input_tokens": ("num_input_tokens",),
@@ -222,7 +224,7 @@ def _prompt(reader: _Reader, most: int) -> tuple[str, str | None]:
         if reader.has("messages"):
             raise RequestError("invalid_request", "text_input and messages are both given; send one of them")
         if not reader.has("text_input"):
-            raise RequestError("invalid_request", "text_input is required")
+            raise RequestError("invalid_request", "text_input is required, or messages instead")
     name = "messages" if reader.has("messages") else "text_input"
     size = len(reader.scalar(name))
     if size > most:
@@ -275,15 +277,24 @@ def _end_ids(reader: _Reader, deployment: Deployment) -> tuple[int, ...]:
     return (end_id,) if end_id >= 0 else ()
 
 
+def _sampling_problem(name: str, value: Any, lowest: float) -> str | None:
+    """What `value` would have to be; None when it is."""
+    if not math.isfinite(value) or value < lowest:
+        return "a number" if lowest == -math.inf else f"a number of at least {lowest:g}"
+    if name == "top_p" and value > 1:
+        return "at most 1"
+    return "more than 0" if name == "repetition_penalty" and value == 0 else None
+
+
 def _sampling(reader: _Reader, deployment: Deployment) -> dict[str, Array]:
     tensors: dict[str, Array] = {}
     for name, (leaf_name, dtype, lowest) in _SAMPLING.items():
         if not reader.has(name):
             continue
         value = reader.scalar(name)
-        if not (math.isfinite(value) and value >= lowest):
-            raise RequestError("invalid_request", f"{name} must be a number of at least {lowest:g}, got {value}")
-        if name == "top_p" and value > 1:
-            raise RequestError("invalid_request", f"top_p must be at most 1, got {value}")
+        if problem := _sampling_problem(name, value, lowest):
+            raise RequestError("invalid_request", f"{name} must be {problem}, got {value}")
+        if name == "top_p":
+            value = max(value, _SMALLEST_TOP_P)
         tensors[deployment.seed_name if name == "seed" else leaf_name] = np.array([[value]], dtype)
     return tensors

@@ -38,10 +38,12 @@ class Context:
     sampling: Mapping[str, Array] = field(default_factory=dict)
     min_tokens_name: str = "min_tokens"
     returns: tuple[str, ...] = ()  # switches that are on in every call
+    reseed: str = ""  # the seed's input, where every call needs a seed of its own
+    salt: int = 0  # tells the seeds of one model from those of the other
 
     def with_sampling(self, sampling: Mapping[str, Array]) -> Context:
         """The same context with other sampling inputs, and nothing extra returned."""
-        return replace(self, sampling=sampling, returns=())
+        return replace(self, sampling=sampling, returns=(), reseed="")
 
     def constant(self) -> dict[str, Any]:
         """The tensors of every inner request, made once; the answer is asked for without the prompt."""
@@ -59,6 +61,18 @@ class Context:
         if self.bad_words:
             arrays["bad_words_list"] = pack_words(self.bad_words)[None]
         return {name: pb_utils.Tensor(name, array) for name, array in arrays.items()}
+
+    def seed(self, made: int) -> dict[str, Any]:
+        """The seed of the call after `made` tokens; the request's own for the first of the target.
+
+        A runtime that starts its random numbers anew with each inner request would draw those of the first token again
+        in every round, and the draft would draw its tokens with the numbers that decide about accepting them.
+        """
+        if not self.reseed or not (made or self.salt):
+            return {}
+        given = self.sampling.get(self.reseed)
+        seed = _mixed(0 if given is None else int(given.reshape(-1)[0]), made, self.salt)
+        return {self.reseed: pb_utils.Tensor(self.reseed, np.array([[seed]], np.uint64))}
 
     def before_min_tokens(self, made: int) -> dict[str, Any]:
         """What holds until min_tokens are made: runtimes keep back the end id alone, so the others are bad words."""
@@ -103,8 +117,11 @@ class _Model:
             "request_output_len": _row([limit]),
         }
         tensors = {name: pb_utils.Tensor(name, array) for name, array in arrays.items()} | self._constant
+        made = len(ids) - self._context.prompt_length
+        if self._context.reseed:
+            tensors |= self._context.seed(made)
         if self._context.min_tokens:
-            tensors |= self._context.before_min_tokens(len(ids) - self._context.prompt_length)
+            tensors |= self._context.before_min_tokens(made)
         return tensors
 
     def _sequence(self, ids: Sequence[int]) -> Array:
@@ -176,6 +193,15 @@ class TargetModel(_Model):
         if found is not None:
             values = found.reshape(-1).tolist()
             self._exchange.log_probs += values[max(0, len(values) - len(result.ids)) :]
+
+
+def _mixed(seed: int, made: int, salt: int) -> int:
+    """64 bits that differ in about half from those of any other call (the mixer of SplitMix64)."""
+    mask = (1 << 64) - 1
+    state = (seed + 0x9E3779B97F4A7C15 * (made + 1) + 0xD1B54A32D192ED03 * salt) & mask
+    state = (state ^ state >> 30) * 0xBF58476D1CE4E5B9 & mask
+    state = (state ^ state >> 27) * 0x94D049BB133111EB & mask
+    return state ^ state >> 31
 
 
 def _row(values: Sequence[int]) -> Array:

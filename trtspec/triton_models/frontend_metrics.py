@@ -71,6 +71,12 @@ class Metrics:
             observed, self._observed = self._observed, _no_observations()
         for name, found in observed.items():
             pending |= found.series(name)
+        try:
+            self._hand_over(pending)
+        except Exception as error:  # noqa: BLE001 - the thread that exports also looks after the requests
+            pb_utils.Logger.log_warn(f"metrics of the last second are lost: {error}")
+
+    def _hand_over(self, pending: Mapping[tuple[str, Labels], float]) -> None:
         rounds = pending.get(("trtspec_rounds_total", ()), 0)
         for (name, labels), amount in pending.items():
             self._metric(name, labels).increment(amount)

@@ -71,7 +71,7 @@ class Runtime:
         self._pool = ThreadPoolExecutor(_THREADS, "request")
         self._probe, self._every_tick = probe, every_tick
         self._tasks: set[Task] = set()
-        self._abandoned: dict[str, int] = {}
+        self._abandoned: dict[str, set[Operation]] = {}
         self._asking: set[str] = set()
         self._lock = threading.Lock()
         self._work = threading.Event()
@@ -133,7 +133,7 @@ class Runtime:
             if task.ending is not None:
                 ending, task.ending = task.ending, None
                 return ending
-            if self._abandoned.get(operation.model, 0) >= _MOST_ABANDONED:
+            if len(self._abandoned.get(operation.model, ())) >= _MOST_ABANDONED:
                 return LeafError(f"{operation.model} has left {_MOST_ABANDONED} calls unanswered", "unavailable")
             operation.started = operation.asked = time.monotonic()
             task.operation = operation
@@ -145,7 +145,7 @@ class Runtime:
             if task.operation is operation:
                 task.operation = None
                 return True
-            self._abandoned[operation.model] -= 1
+            self._abandoned.get(operation.model, set()).discard(operation)
         return False
 
     def _forget(self, task: Task) -> None:
@@ -158,7 +158,7 @@ class Runtime:
             if task.operation is not operation:
                 return
             task.operation = None
-            self._abandoned[operation.model] = self._abandoned.get(operation.model, 0) + 1
+            self._abandoned.setdefault(operation.model, set()).add(operation)
         self.submit(operation.stop)
         self._pool.submit(self._run, task, None, error)
 
@@ -213,19 +213,28 @@ class Runtime:
             self.submit(lambda: self._ask(model))
 
     def _ask(self, model: str) -> None:
+        began = time.monotonic()
         try:
             self._probe(model)
         except LeafError as error:
             if error.reason == "dead":
-                self.bury(model, error)
+                self.bury(model, error, began)
         finally:
             self._asking.discard(model)
 
-    def bury(self, model: str, error: LeafError) -> None:
-        """End the calls of a leaf that has died: it will never answer them."""
+    def bury(self, model: str, error: LeafError, before: float) -> None:
+        """End the calls of a leaf that was found dead by a call of the time `before` and that began no later.
+
+        They are never answered. Later ones may go to a process that was started in its place, against which those that
+        nobody waits for must not count either.
+        """
         for task in list(self._tasks):
-            if (operation := task.operation) is not None and operation.model == model:
+            operation = task.operation
+            if operation is not None and operation.model == model and operation.started <= before:
                 self._take_over(task, operation, error)
+        with self._lock:
+            left = {operation for operation in self._abandoned.get(model, ()) if operation.started > before}
+            self._abandoned[model] = left
 
 
 def _gone(task: Task) -> bool:

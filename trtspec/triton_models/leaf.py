@@ -10,15 +10,16 @@ import json
 import threading
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
+import numpy as np
 import triton_python_backend_utils as pb_utils
 
 from trtspec.torch_runtime.config import RuntimeOptions
 from trtspec.torch_runtime.loading import load_engine
 from trtspec.torch_runtime.request import Update
 from trtspec.torch_runtime.tensors import Answer, error_line, parse_request
+from trtspec.triton_models.frontend_deployment import BIRTH, reachable
 
 _POLL_SECONDS = 0.05  # asking whether a client is gone is a call to the server's process
 
@@ -28,12 +29,14 @@ class TritonPythonModel:
 
     def initialize(self, args: Mapping[str, str]) -> None:
         """Load the engine that the model's configuration names."""
+        self._birth = np.array([[[BIRTH, *divmod(int(time.monotonic() * 1000), 1000)]]], np.int32)
         config = json.loads(args["model_config"])
         parameters = {key: value["string_value"] for key, value in config.get("parameters", {}).items()}
         self._inputs = [entry["name"] for entry in config["input"]]
         self._outputs = {entry["name"] for entry in config["output"]}
         self._running: dict[str, threading.Event] = {}  # request id → set when it is to end
-        self._engine = load_engine(Path(parameters["gpt_model_path"]), RuntimeOptions.from_parameters(parameters))
+        folder = reachable(parameters["gpt_model_path"])
+        self._engine = load_engine(folder, RuntimeOptions.from_parameters(parameters))
 
     def execute(self, requests: list[Any]) -> None:
         """Queue the requests and return at once (decoupled)."""
@@ -57,12 +60,15 @@ class TritonPythonModel:
             return
         parsed = parse_request(tensors)
         answer = Answer(parsed)
-        request_id, stopped = request.request_id(), threading.Event()
+        request_id, stopped, begun = request.request_id(), threading.Event(), threading.Event()
         self._running[request_id] = stopped
 
         def listen(update: Update) -> None:
             if update.final and self._running.get(request_id) is stopped:
                 del self._running[request_id]
+            if update.error is not None and begun.is_set():
+                self._break_off(sender, stopped=stopped.is_set())
+                return
             if update.error is not None:
                 _send_error(sender, update.error)
                 return
@@ -73,6 +79,7 @@ class TritonPythonModel:
                 _send_error(sender, error)
                 raise  # the engine then ends the request
             if outputs is not None:
+                begun.set()
                 self._send(sender, outputs, final=update.final)
 
         gone = _polled(sender.is_cancelled)
@@ -83,16 +90,32 @@ class TritonPythonModel:
             raise
 
     def _stop(self, request_id: str, sender: Any) -> None:
-        """End the running request with this id, as NVIDIA's models do; the answer to the stop request is empty."""
+        """End the running request with this id, as NVIDIA's models do; the answer to the stop request is empty.
+
+        When there is none, it tells since when this process is there (see `Calls._probe` of the frontend).
+        """
         if running := self._running.get(request_id):
             running.set()
-        sender.send(flags=_FINAL)
+            sender.send(flags=_FINAL)
+        else:
+            self._send(sender, {"output_ids": self._birth, "sequence_length": np.full((1, 1), 3, np.int32)}, final=True)
+
+    def _break_off(self, sender: Any, *, stopped: bool) -> None:
+        """End a stream that has begun: with nothing when it was `stopped`, else with a token id that is none.
+
+        Triton 2.51 never hands a calling model an error that comes after a response; the caller would wait for ever.
+        """
+        if stopped:
+            sender.send(flags=_FINAL)
+        else:
+            self._send(sender, {"output_ids": _BROKEN, "sequence_length": np.ones((1, 1), np.int32)}, final=True)
 
     def _send(self, sender: Any, tensors: Mapping[str, Any], *, final: bool) -> None:
         outputs = [pb_utils.Tensor(name, value) for name, value in tensors.items() if name in self._outputs]
         sender.send(pb_utils.InferenceResponse(output_tensors=outputs), flags=_FINAL if final else 0)
 
 
+_BROKEN = np.full((1, 1, 1), -1, np.int32)
 _FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
 
 

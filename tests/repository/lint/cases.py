@@ -10,6 +10,7 @@ from typing import Any
 
 from tests.repository.lint.stock import Stock, stock_repository
 from trtspec.repository.lint import LintResult, lint_repository
+from trtspec.repository.lint.listeners import launch_listeners
 
 __all__ = ["REPOSITORY_CASES", "RepositoryCase"]
 
@@ -33,13 +34,15 @@ class RepositoryCase:
     version: str = "1.2"
     draft: bool = True
     image: str | None = None
+    launch: str | None = None  # what starts its server
     also: tuple[str, ...] = ()
 
     def lint(self, root: Path) -> LintResult:
         """What is found in the changed repository."""
         stock = stock_repository(root, self.version, draft=self.draft)
         self.change(stock)
-        return lint_repository(stock.folder, image=self.image)
+        listeners = launch_listeners(self.launch) if self.launch is not None else ()
+        return lint_repository(stock.folder, image=self.image, listeners=listeners)
 
 
 def as_it_is(_stock: Stock) -> None:
@@ -99,6 +102,11 @@ def batch(model: str, size: int) -> Change:
             config.dynamic_batching.preferred_batch_size[:] = [size]
 
     return configure(model, resize)
+
+
+def asks_itself(stock: Stock) -> None:
+    """As model.py of the newer BLS does."""
+    (stock.folder / BLS / "1" / "model.py").write_text('decoder.load(triton_host_and_port="localhost:8001")\n')
 
 
 def nothing_left(stock: Stock) -> None:
@@ -541,4 +549,31 @@ MACHINE = (
     RepositoryCase("repository-batching-useless", "it takes requests one by one", configure(BLS, waits), "warning"),
     RepositoryCase("repository-shared-memory", "need 640 MiB of /dev/shm", as_it_is, "note"),
 )
-REPOSITORY_CASES = (*FILES, *PARAMETERS, *CALLS, *ENGINES, *SPECULATION, *MACHINE)
+PORTS = (
+    RepositoryCase(
+        "repository-ports",
+        "port 8001 is http and grpc",
+        as_it_is,
+        launch="exec tritonserver --model-repository=/models --http-port=8001",
+    ),
+    RepositoryCase(
+        "repository-ports",
+        "port 9000 is grpc and metrics",
+        as_it_is,
+        launch='command: ["tritonserver", "--grpc-port", "9000", "--metrics-port", "9000"]',
+    ),
+    RepositoryCase(
+        "repository-ports",
+        "port 8002 is http and metrics",
+        as_it_is,
+        launch="python3 launch_triton_server.py --world_size 1 --http_port 8002",
+    ),
+    RepositoryCase("repository-bls-port", "from localhost:8001 by gRPC", asks_itself, "note"),
+    RepositoryCase(
+        "repository-bls-port",
+        "from localhost:8001 by gRPC, and gRPC will be on 9001: speculative requests fail",
+        asks_itself,
+        launch="tritonserver --grpc-port=9001",
+    ),
+)
+REPOSITORY_CASES = (*FILES, *PARAMETERS, *CALLS, *ENGINES, *SPECULATION, *MACHINE, *PORTS)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +15,9 @@ from tests.repository.lint.stock import Stock
 from tests.repository.tensorrt import layout_spec, tensorrt_spec
 from trtspec.repository import generate
 from trtspec.repository.lint import lint_repository
+from trtspec.repository.lint.known import FRONTEND_OPTIONAL, FRONTEND_PARAMETERS
 from trtspec.spec import SpecFile
+from trtspec.triton_models.frontend_deployment import Deployment
 
 
 @pytest.fixture
@@ -45,6 +49,29 @@ def test_a_front_model_that_streams_before_one_that_does_not_names_both(own: Sto
     (line,) = told(own)["repository-decoupled"]
     assert line.startswith("error tensorrt_llm_bls/config.pbtxt")
     assert "tensorrt_llm_bls is, tensorrt_llm is not, tensorrt_llm_draft is" in line
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "rule", "text"),
+    [
+        ("request_timeout_second", "5", "repository-parameter-unknown", "warning .*request_timeout_second is not read"),
+        ("draft_timeout_seconds", None, "repository-parameter-missing", "error .*draft_timeout_seconds is not there"),
+        ("max_seq_len", "8k", "repository-parameter-value", "error .*does not load: invalid literal .*'8k'"),
+        ("draft_policy", "adaptiv", "repository-parameter-value", "draft_policy is 'adaptiv', not fixed or schedule"),
+        ("acceptance", "logit", "repository-parameter-value", "acceptance is 'logit', not tokens or logits"),
+        ("fast_logits", "yes", "repository-parameter-value", "fast_logits is 'yes', not false or true"),
+    ],
+)
+def test_parameters_of_the_frontend(own: Stock, key: str, value: str | None, rule: str, text: str) -> None:
+    own.set("tensorrt_llm_bls", **{key: value})
+    (line,) = told(own)[rule]
+    assert re.search(text, line)
+
+
+def test_the_frontends_parameters_are_those_that_its_code_reads() -> None:
+    source = inspect.getsource(Deployment.from_parameters)
+    read = set(re.findall(r'(?:parameters\[|given\[|given\.get\(|_one_of\(given, )"(\w+)"', source))
+    assert read == {*FRONTEND_PARAMETERS, *FRONTEND_OPTIONAL}
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from trtspec.units import bytes_text, plain_text
+from trtspec.units import bytes_text, cut_text, plain_text
 
 __all__ = ["KNOWN_FAILURES", "Diagnosis", "KnownFailure", "diagnose"]
 
@@ -310,12 +310,7 @@ def _end(log: Path) -> str:
 def _lines(text: str) -> list[str]:
     """Lines without noise and control characters; of one that was drawn over (a progress bar) the last state."""
     whole = (line.rstrip("\r").rpartition("\r")[2].rstrip() for line in text.split("\n"))
-    return [line for long in whole if not _NOISE.search(line := plain_text(_cut(long, _LINE)))]
-
-
-def _cut(line: str, most: int) -> str:
-    """Beginning and end of a line that has more than `most` characters."""
-    return line if len(line) <= most else f"{line[: most // 2]} … {line[-most // 2 :]}"
+    return [line for long in whole if not _NOISE.search(line := plain_text(cut_text(long, _LINE)))]
 
 
 def diagnose(log: Path, exit_code: int | None) -> Diagnosis:
@@ -324,7 +319,7 @@ def diagnose(log: Path, exit_code: int | None) -> Diagnosis:
     Reads only the end of the log, however long it is; the tail has its last informative lines.
     """
     lines = _lines(_end(log))
-    tail, text = tuple(_cut(line, _SHOWN) for line in lines[-_LINES:]), "\n".join(lines)
+    tail, text = tuple(cut_text(line, _SHOWN) for line in lines[-_LINES:]), "\n".join(lines)
     for known in KNOWN_FAILURES:
         if match := re.search(known.pattern, text, re.MULTILINE):
             return Diagnosis(tail, known.id, _filled(known.cause, match), _filled(known.fix, match))

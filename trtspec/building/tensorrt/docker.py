@@ -21,14 +21,20 @@ _PASSED = (
 
 @dataclass(frozen=True, order=True)
 class Mount:
-    """A folder or file that a container sees at the path it has here."""
+    """A folder or file that a container sees at the path it has here, or at `target`."""
 
     path: Path
     writable: bool = False
+    target: str | None = None
 
     def option(self) -> str:
         """The value of --mount (paths may hold colons; a comma is quoted as docker's CSV wants it)."""
-        fields = ["type=bind", f"source={self.path}", f"target={self.path}", *([] if self.writable else ["readonly"])]
+        fields = [
+            "type=bind",
+            f"source={self.path}",
+            f"target={self.target or self.path}",
+            *([] if self.writable else ["readonly"]),
+        ]
         line = io.StringIO()
         csv.writer(line, lineterminator="").writerow(fields)
         return line.getvalue()

@@ -10,6 +10,7 @@ from trtspec.building.inspection import EngineConfig
 from trtspec.building.inspection.engine_config import load_engine_config
 from trtspec.errors import TrtspecError
 from trtspec.repository.contract import Contract, contract_for
+from trtspec.repository.lint.listeners import Listener
 from trtspec.repository.lint.model import Model
 from trtspec.repository.lint.paths import RootMap
 from trtspec.repository.lint.reading import read_models
@@ -45,12 +46,16 @@ class Caller:
 
 @dataclass(frozen=True)
 class RepositoryFacts:
-    """A repository, read once. image: what will serve it, as given; `image_version`: TensorRT-LLM's in it."""
+    """A repository, read once. image: what will serve it, as given; `image_version`: TensorRT-LLM's in it.
+
+    listeners: the ports of its server, last, after those of servers that run beside it; () where none is known.
+    """
 
     folder: Path
     models: tuple[Model, ...]
     engines: Mapping[str, EngineView]
     image: str | None = None
+    listeners: tuple[Listener, ...] = ()
 
     def model(self, name: str | None) -> Model | None:
         """The model called `name`, if its config.pbtxt could be parsed."""
@@ -137,11 +142,14 @@ def hit(  # noqa: PLR0913 - every field of a finding, by name
     return Hit(facts.role(model.name), f"{model.place(line)}: {message}", fix, {**where, **data}, level)
 
 
-def gather(folder: Path, roots: RootMap, image: str | None = None) -> RepositoryFacts:
+def gather(
+    folder: Path, roots: RootMap, image: str | None = None, listeners: tuple[Listener, ...] = ()
+) -> RepositoryFacts:
     """Read a repository and the engines that it names; UsageError when there is no such folder."""
     models = read_models(folder)
     views = {model.name: _view(model, roots) for model in models if model.kind == "leaf"}
-    return RepositoryFacts(folder, models, {name: view for name, view in views.items() if view is not None}, image)
+    found = {name: view for name, view in views.items() if view is not None}
+    return RepositoryFacts(folder, models, found, image, listeners)
 
 
 def _view(model: Model, roots: RootMap) -> EngineView | None:

@@ -17,6 +17,7 @@ __all__ = [
     "BLS_NEEDS",
     "FRONTEND_CALLS",
     "FRONTEND_NEEDS",
+    "FRONTEND_OPTIONAL",
     "FRONTEND_PARAMETERS",
     "LEAF_TENSORS",
     "POSTPROCESSING",
@@ -164,10 +165,15 @@ PYTHON_PARAMETERS: Mapping[str, _Python] = {
         ),
     ),
 }  # fmt: skip
-# the frontend does not start without them
 FRONTEND_PARAMETERS = (
     "tensorrt_llm_model_name", "tensorrt_llm_draft_model_name", "tokenizer_dir", "num_draft_tokens",
-    "max_draft_length", "end_ids", "max_seq_len", "vocab_size",
+    "max_draft_length", "end_ids", "max_seq_len", "vocab_size", "draft_timeout_seconds",
+)  # fmt: skip
+# and takes these
+FRONTEND_OPTIONAL = (
+    "draft_policy", "draft_schedule", "min_draft_length", "draft_off_below", "acceptance", "fast_logits",
+    "max_prompt_bytes", "max_output_tokens", "max_words", "request_timeout_seconds", "min_tokens_input", "seed_input",
+    "seed_per_call",
 )  # fmt: skip
 # name in an older release or in a guide → today's (None: there is nothing in its place), and what became of it
 RENAMED_PARAMETERS: Mapping[str, tuple[str | None, str]] = {

@@ -9,6 +9,7 @@ from typing import Any
 
 from trtspec.repository.lint import repository_rules
 from trtspec.repository.lint.facts import RepositoryFacts, gather
+from trtspec.repository.lint.listeners import Listener
 from trtspec.repository.lint.paths import RootMap
 from trtspec.rules.registry import LEVELS, Finding, rules_of, run_rules
 
@@ -62,10 +63,17 @@ class LintResult:
         }
 
 
-def lint_repository(folder: Path, *, roots: RootMap | None = None, image: str | None = None) -> LintResult:
+def lint_repository(
+    folder: Path,
+    *,
+    roots: RootMap | None = None,
+    image: str | None = None,
+    listeners: tuple[Listener, ...] = (),
+) -> LintResult:
     """What is wrong with the repository in `folder`, errors first; never raises for what it finds in it.
 
-    `roots`: where the server's paths lie here; `image`: what will serve it. UsageError when there is no such folder.
+    `roots`: where the server's paths lie here; `image`: what will serve it; `listeners`: the ports of its server, last,
+    after those of servers that run beside it. UsageError when there is no such folder.
     """
-    facts = gather(folder, roots or RootMap(), image)
+    facts = gather(folder, roots or RootMap(), image, listeners)
     return LintResult(facts, run_rules(facts, rules_of("repository")))

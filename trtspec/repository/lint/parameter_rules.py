@@ -8,9 +8,15 @@ from collections.abc import Iterable, Iterator
 from trtspec.repository.contract.parameters import LEAF_PARAMETERS
 from trtspec.repository.contract.rows import LeafParameter
 from trtspec.repository.lint.facts import RepositoryFacts, hit
-from trtspec.repository.lint.known import FRONTEND_PARAMETERS, PYTHON_PARAMETERS, RENAMED_PARAMETERS
+from trtspec.repository.lint.known import (
+    FRONTEND_OPTIONAL,
+    FRONTEND_PARAMETERS,
+    PYTHON_PARAMETERS,
+    RENAMED_PARAMETERS,
+)
 from trtspec.repository.lint.model import Model
 from trtspec.rules.registry import Hit, Level, rule
+from trtspec.triton_models.frontend_deployment import Deployment
 
 __all__: list[str] = []
 
@@ -50,6 +56,8 @@ def _unknown(facts: RepositoryFacts) -> Iterator[Hit]:
         elif model.kind in PYTHON_PARAMETERS:
             table = PYTHON_PARAMETERS[model.kind]
             known = (*table.must, *table.may)
+        elif model.kind == "frontend":
+            known = (*FRONTEND_PARAMETERS, *FRONTEND_OPTIONAL)
         else:
             continue
         for key in model.parameters:
@@ -99,6 +107,26 @@ def _value(facts: RepositoryFacts) -> Iterator[Hit]:
             if problem is not None:
                 yield hit(facts, model, f"parameter {key}: {problem}", _kind_fix(row), line=model.line_of(key),
                           parameter=key, value=value)  # fmt: skip
+
+    for model in facts.parsed:
+        if model.kind == "frontend" and (reason := _unreadable(model)):
+            named = next((key for key, value in model.parameters.items() if value and repr(value) in reason), None)
+            message = f"its parameters cannot be read, and it does not load: {reason}"
+            line = model.line_of(named) if named else None
+            yield hit(facts, model, message, "let trtspec repo write it again", line=line, parameter=named)
+
+
+def _unreadable(model: Model) -> str | None:
+    """Why the frontend cannot read its parameters, as it would say itself; None for what other rules say."""
+    if any("${" in value for value in model.parameters.values()):
+        return None
+    try:
+        Deployment.from_parameters(model.parameters)
+    except ValueError as error:
+        return str(error)
+    except KeyError:
+        pass
+    return None
 
 
 def _kind_fix(row: LeafParameter) -> str:

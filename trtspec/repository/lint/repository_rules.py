@@ -7,9 +7,19 @@ from trtspec.repository.lint import (
     file_rules,
     machine_rules,
     parameter_rules,
+    port_rules,
     speculation_rules,
 )
 
 __all__ = ["MODULES"]
 
-MODULES = (file_rules, parameter_rules, call_rules, ensemble_rules, engine_rules, speculation_rules, machine_rules)
+MODULES = (
+    file_rules,
+    parameter_rules,
+    call_rules,
+    ensemble_rules,
+    engine_rules,
+    speculation_rules,
+    machine_rules,
+    port_rules,
+)
