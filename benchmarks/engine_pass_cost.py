@@ -28,10 +28,11 @@ def main() -> None:
     parser.add_argument("--passes", type=int, default=40)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--exact-rows", action="store_true")
+    parser.add_argument("--weights", choices=("exact", "float16", "int8"), default="exact")
     parser.add_argument("--clock", choices=("wall", "cpu"), default="wall")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
-    options = RuntimeOptions(device="cpu", exact_rows=arguments.exact_rows)
+    options = RuntimeOptions(device="cpu", exact_rows=arguments.exact_rows, weights=arguments.weights)
     model = load_model(arguments.engine, options)
     clock = time.thread_time if arguments.clock == "cpu" else time.perf_counter
     samples: dict[int, list[float]] = {rows: [] for rows in arguments.rows}

@@ -50,7 +50,8 @@ class World:
 
     `noise` is the standard deviation of a request's relative noise, `phi` its correlation with that of the request
     before, `drift` how much slower the machine is at the end, `stalls` the share of requests that a heavy-tailed stall
-    hits, `block_noise` the noise that all requests of a block share, `until` the width at which the run stops itself.
+    hits, `block_noise` the noise that all requests of a block share, `until` the width at which the run stops itself,
+    `repeats` how often every prompt is sent.
     """
 
     name: str
@@ -66,6 +67,7 @@ class World:
     order: str = "ABBA"
     aa: bool = False
     until: float | None = None
+    repeats: int = 1
 
 
 _AT_8 = {"concurrency": 8, "block": 32, "noise": 0.05, "block_noise": 0.05}
@@ -85,6 +87,8 @@ WORLDS = (
     World("blocks, drift, heavy tails", prompts=640, drift=0.10, stalls=0.02, **_AT_8),  # type: ignore[arg-type]
     World("stops by itself at 8 %", prompts=1000, until=0.08),
     World("stops by itself, heavy tails", prompts=1000, until=0.12, stalls=0.02),
+    World("60 prompts, each 5 times", prompts=60, repeats=5),
+    World("160 prompts, each twice in blocks", prompts=160, repeats=2, **_AT_8),  # type: ignore[arg-type]
     World("A/A", speedup=1.0, aa=True),
     World("A/A, lasting noise", speedup=1.0, aa=True, noise=0.10, phi=0.4),
     World("A/A, heavy tails, drift", speedup=1.0, aa=True, stalls=0.02, drift=0.10),
@@ -245,10 +249,11 @@ def _schedule(world: World) -> Iterable[tuple[int, Arm, int]]:
         for arm in (BASELINE_ARM, SPECULATIVE):
             yield from ((prompt, arm, prompt // world.block) for prompt in range(world.prompts))
         return
-    for block in range(math.ceil(world.prompts / world.block)):
-        members = range(block * world.block, min(world.prompts, (block + 1) * world.block))
+    requests = world.prompts * world.repeats
+    for block in range(math.ceil(requests / world.block)):
+        members = range(block * world.block, min(requests, (block + 1) * world.block))
         for arm in ARMS if block % 2 else tuple(reversed(ARMS)):
-            yield from ((prompt, arm, block) for prompt in members)
+            yield from ((request % world.prompts, arm, block) for request in members)
 
 
 def _record(world: World, prompt: int, arm: Arm, block: int) -> Record:

@@ -37,16 +37,18 @@ ALLOWED: dict[str, set[str]] = {
     "openai_api": {"serving", "spec", "wire"},
     "serving": {"building", "planning", "repository", "spec", "toolchain", "wire"},
     "loadtest": {"building", "checkpoints", "serving", "spec", "wire"},
+    "verification": {"loadtest", "spec", "wire"},
+    "tuning": {"loadtest", "spec", "wire"},
     "reports": {"loadtest", "planning", "spec", "wire"},
     "doctor": {"building", "hardware", "serving", "spec", "toolchain"},
-    "training": {"checkpoints"},
+    "training": {"building", "checkpoints", "loadtest", "spec", "torch_runtime"},
     "acceptance": {"building", "spec", "toolchain"},
     "demo": {"checkpoints", "spec"},
     "deploy": {"triton_models"},
     # edge
     "cli": {
         "building", "checkpoints", "demo", "doctor", "hardware", "loadtest", "openai_api", "planning", "reports",
-        "repository", "rules", "serving", "spec", "toolchain", "training", "wire",
+        "repository", "rules", "serving", "spec", "toolchain", "training", "tuning", "verification", "wire",
     },
     "__main__": {"cli"},
 }  # fmt: skip

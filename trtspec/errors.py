@@ -189,9 +189,19 @@ class ServerUnreachable(ServerError):
 class RequestFailed(TrtspecError):
     """One inference request failed; `code` is a short stable word."""
 
+    # said of a request that can never be answered: ours, gRPC's, HTTP's, and those of vLLM, SGLang and OpenAI
+    REFUSALS = frozenset(
+        {"invalid_request", "invalid_argument", "http_400", "http_422", "BadRequestError", "invalid_request_error"}
+    )
+
     def __init__(self, message: str, *, code: str = "error", fix: str | None = None) -> None:
         super().__init__(message, fix=fix)
         self.code = code
+
+    @property
+    def refused(self) -> bool:
+        """True when it was the request that was wrong, not the server."""
+        return self.code in self.REFUSALS
 
 
 class LoadTestFailed(TrtspecError):

@@ -6,12 +6,14 @@ import contextlib
 import errno
 import json
 import os
+import re
 import shutil
+import sys
 import tempfile
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 __all__ = [
     "atomic_directory",
@@ -32,6 +34,8 @@ __all__ = [
 ]
 
 _MARK = ".partial-"
+_STREAMS = {"stdin": 0, "stdout": 1, "stderr": 2}
+_OWN_STREAM = re.compile(r"/dev/(?P<name>stdin|stdout|stderr)|(?:/dev|/proc/self)/fd/(?P<number>\d+)")
 
 
 def cache_dir() -> Path:
@@ -82,7 +86,7 @@ def discard(path: Path) -> None:
 def write_bytes(path: Path, data: bytes) -> None:
     """Write `data` to `path` so that a reader sees the old content or the new, never half.
 
-    A device or a pipe (/dev/null, /dev/stdout) is written to: a rename would put a file in its place.
+    A device, a pipe or an open stream (/dev/null, /dev/stdout) is written to: a rename would put a file in its place.
     """
     write_pieces(path, [data])
 
@@ -91,8 +95,8 @@ def write_pieces(path: Path, pieces: Iterable[bytes]) -> None:
     """`write_bytes` for what is too large to hold whole."""
     if not path.name or path.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-    if path.exists() and not path.is_file():
-        with path.open("wb") as stream:
+    if (stream := _special(path)) is not None:
+        with stream:
             stream.writelines(pieces)
         return
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -108,6 +112,16 @@ def write_pieces(path: Path, pieces: Iterable[bytes]) -> None:
         if isinstance(error, OSError) and error.filename is None:  # a full disk is found while writing
             error.filename = str(path)
         raise
+
+
+def _special(path: Path) -> IO[bytes] | None:
+    """What is written to as it is: one of our open streams, which may lead to a plain file, a device, a pipe."""
+    own = _OWN_STREAM.fullmatch(str(path))
+    if own is not None:
+        sys.stdout.flush()
+        # a copy of the descriptor goes on where the stream stands; the path opened anew would cut the file off
+        return os.fdopen(os.dup(int(own["number"] or _STREAMS[own["name"]])), "wb")
+    return path.open("wb") if path.exists() and not path.is_file() else None
 
 
 def write_text(path: Path, text: str) -> None:

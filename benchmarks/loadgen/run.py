@@ -1,4 +1,4 @@
-"""What the load generator costs and how accurate it is, side by side with AIPerf and a minimal aiohttp loop, in one run.
+"""What the load generator costs and how accurate it is, side by side with AIPerf and a minimal aiohttp loop.
 
     python benchmarks/loadgen/aiperf.py     once: AIPerf's own environment (without it, its lines are left out)
     python benchmarks/loadgen/run.py [--only cost accuracy command memory] [--repeats 3]
@@ -11,6 +11,11 @@
 * memory: 10 000 requests with 1 000 streams at once through the whole command.
 
 Everything shares one machine with the server and each other: compare columns, not days. The load average is printed.
+
+On 2 CPUs: a request of one chunk costs 97 µs of CPU (minimal 87: 1.1 times; AIPerf 4 500: 47 times), a chunk 28 µs
+(minimal 21: 1.35 times; AIPerf 92). TTFT error p50 / p99 with 16 ramped streams 0.23 / 2.1 ms at load 1 (AIPerf
+0.7 / 7.3), with 64 0.6 / 8.1 at load 8 from other work (minimal 2.2 / 92, AIPerf 72 / 426). The whole command: 370 µs
+a request, AIPerf's 1 650; 461 MB in all processes with 1 000 streams.
 """
 
 from __future__ import annotations
@@ -57,7 +62,10 @@ def server(plan: str) -> Iterator[str]:
 def client(kind: str, url: str, plan: str, load: tuple[int, int, float]) -> dict[str, Any]:
     """What client.py prints."""
     command = [sys.executable, str(HERE / "client.py"), kind, url, plan, *map(str, load)]
-    document: dict[str, Any] = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"client.py {kind} failed:\n{done.stderr[-2000:]}")
+    document: dict[str, Any] = json.loads(done.stdout)
     return document
 
 
@@ -161,12 +169,12 @@ def _accuracy(kind: str, url: str, load: tuple[int, int, float]) -> tuple[float,
             return None
         watched, errors = run_aiperf(url, STREAM, load)
         lag, rate, memory = "        -       -", "         -", watched.memory_mb
+        p50, p99 = np.percentile(errors, [50, 99])
     else:
         found = client(kind, url, STREAM, load)
-        errors, memory = found["ttft_error_ms"], found["memory_mb"]
-        lag = "{:9.2f} {:7.2f}".format(*np.percentile(found["lag_ms"], [50, 99]))
+        (p50, p99), memory = found["ttft_error_ms"], found["memory_mb"]
+        lag = "{:9.2f} {:7.2f}".format(*found["lag_ms"])
         rate = f"{found['requests'] / found['seconds']:10.1f}"
-    p50, p99 = np.percentile(errors, [50, 99])
     line = f"      {p50:8.2f} {p99:7.2f} {lag}   {rate}  {memory:10.0f} {os.getloadavg()[0]:6.1f}"
     return float(p99), line
 
@@ -184,7 +192,8 @@ def command(_options: argparse.Namespace) -> None:
 
 def _command_line(name: str, few: Watched, many: Watched, more: int) -> None:
     cpu, wall = many.cpu_seconds - few.cpu_seconds, many.seconds - few.seconds
-    print(f"{name:46} {1e6 * cpu / more:15.0f} {more / wall:12.0f}", flush=True)
+    rate = f"{more / wall:12.0f}" if wall > 0 else "           -"  # the machine did something else meanwhile
+    print(f"{name:46} {1e6 * cpu / more:15.0f} {rate}", flush=True)
 
 
 def memory(_options: argparse.Namespace) -> None:

@@ -2,10 +2,10 @@
 
     python benchmarks/loadgen/server.py PLAN
 
-PLAN is `t50g10n128k1`: the first chunk after 50 ms, one every 10 ms, 128 tokens, 1 a chunk (`ks`: as a speculating server
-has them). It prints its port. Every chunk's text is two times in ns of the clock of time.perf_counter_ns, which all
-processes of a machine share: when the request's last byte was received and when this chunk was written. GET /log gives
-the same of the first chunk by X-Request-ID, for clients that keep no texts.
+PLAN is `t50g10n128k1`: the first chunk after 50 ms, one every 10 ms, 128 tokens, 1 a chunk (`ks`: as a speculating
+server has them). It prints its port. Every chunk's text is two times in ns of the clock of time.perf_counter_ns, which
+all processes of a machine share: when the request's last byte was received and when this chunk was written. GET /log
+gives the same of the first chunk by X-Request-ID, for clients that keep no texts.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport: asyncio.Transport = transport  # type: ignore[assignment]
 
-    def connection_lost(self, exc: Exception | None) -> None:
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         if self.timer is not None:
             self.timer.cancel()
 

@@ -158,6 +158,7 @@ def test_without_repositories_nothing_is_started(spec: Path) -> None:
         (("--profile", "fast"), "neither a step nor a ramp"),
         (("--trace", "nowhere.jsonl"), "no such file"),
         (("--resume", "nowhere"), "no run to go on with"),
+        (("--resume", "nowhere", "--requests", "9"), "own options, not with --requests"),
         (("--until", "5%", "--requests", "9"), "--until"),
         (("--arm-url", "treatment=host:1"), "is not ARM=HOST:PORT"),
         (("--arm-url", "speculative=host:1"), "no address for the baseline arm"),
@@ -261,6 +262,44 @@ def test_a_server_against_itself(tmp_path: Path) -> None:
         result = loadtest("--a", f"{one.url}/v1", "--aa", *SMALL, "--out", tmp_path / "run", "--no-report")
     assert result.exit_code == 0, result.output
     assert json.loads((tmp_path / "run" / "provenance.json").read_text())["options"]["aa"] is True
+
+
+def test_dry_run_shows_the_plan_and_sends_nothing(spec: Path, tmp_path: Path) -> None:
+    arms = ("--arm-url", "baseline=http://127.0.0.1:9", "--arm-url", "speculative=http://127.0.0.1:9")
+    given: Arguments = (spec, *arms, "--concurrency", "1,4", "--requests", "30", "--out", tmp_path / "run", "--dry-run")
+    result = loadtest(*given, "--output", "json")
+    assert result.exit_code == 0, result.output
+    plan = json.loads(result.stdout)
+    assert not (tmp_path / "run").exists()
+    assert [(level["load"], level["requests"]) for level in plan["levels"]] == [
+        ("concurrency 1", 30),
+        ("concurrency 4", 30),
+    ]
+    assert {plan["levels"][0]["order"][at : at + 2] for at in range(0, 30, 2)} == {"bs", "sb"}
+    assert (plan["requests"], plan["processes"], plan["until"]) == (60, 1, None)
+    assert plan["notes"][-1] == "concurrency 4: 30 requests make 6 blocks, an interval wants 8 (32 requests)"
+    shown = loadtest(*given).stdout
+    for part in ("http://127.0.0.1:9", "concurrency 4", "60 measured requests in each arm", "note: concurrency 4"):
+        assert part in shown
+    assert loadtest(*given, "--output", "quiet").stdout.strip() == "60"
+
+
+def test_dry_run_of_an_open_loop_and_of_one_that_decides_itself(spec: Path) -> None:
+    arms = ("--arm-url", "baseline=http://127.0.0.1:9", "--arm-url", "speculative=http://127.0.0.1:9")
+    plan = json.loads(loadtest(spec, *arms, "--profile", "2:10", "--dry-run", "--output", "json").stdout)
+    (level,) = plan["levels"]
+    assert (level["load"], level["warm_up"]) == ("steps", None)
+    assert 5 < level["seconds"] <= 10
+    until = loadtest(spec, *arms, "--until", "5%", "--dry-run", "--concurrency", "1", "--prompts", "builtin-60")
+    assert "until an interval of 5.0%" in until.stdout
+    assert "60 prompts are too few to stop by" in until.stdout
+
+
+def test_a_dry_run_fails_where_the_run_would(spec: Path) -> None:
+    without = loadtest(spec, "--dry-run")
+    assert without.exit_code == 2
+    assert "trtspec repo" in without.stderr
+    assert loadtest(spec, "--dry-run", "--resume", "somewhere").exit_code == 2
 
 
 def test_gates_are_exit_7_after_the_result(spec: Path, urls: tuple[str, ...], tmp_path: Path) -> None:

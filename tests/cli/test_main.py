@@ -108,6 +108,8 @@ CODES: list[tuple[errors.TrtspecError, int]] = [
     (errors.VerificationFailed("x"), 6),
     (errors.ThresholdFailed("x"), 7),
     (errors.RequestFailed("x"), 1),
+    (errors.RequestFailed("x", code="invalid_request"), 2),
+    (errors.RequestFailed("x", code="http_503"), 1),
     (errors.LoadTestFailed("x"), 1),
     (errors.RecordsError("x"), 2),
     (errors.EnvironmentMissing("x"), 1),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from collections import Counter
@@ -11,13 +12,15 @@ from typing import Any
 
 import pytest
 
-from tests.builders import tiny_tokenizer_files
+from tests.builders import tiny_tokenizer_files, toy_spec
 from tests.loadtest.servers import chat_server, pace
 from tests.wire.sse_server import Asked, SseServer
 from trtspec.errors import UsageError
 from trtspec.files import read_json
 from trtspec.loadtest import RunOptions, RunResult, Status, read_run, resume, run
+from trtspec.loadtest.machine import spec_facts
 from trtspec.loadtest.records import Record
+from trtspec.loadtest.resume import require_unchanged
 from trtspec.progress import SilentReporter
 
 ARMS = ("baseline", "speculative")
@@ -122,7 +125,7 @@ def test_an_answer_that_takes_too_long_is_cancelled_and_failed(tmp_path: Path) -
 
 
 def test_sessions_are_asked_turn_by_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from trtspec.loadtest import what
+    from trtspec.loadtest import asked as asked_module
     from trtspec.loadtest.prompts import Prompt, PromptSet
 
     talks = tuple(
@@ -130,7 +133,7 @@ def test_sessions_are_asked_turn_by_turn(tmp_path: Path, monkeypatch: pytest.Mon
         for s in range(8)
         for t in range(3)
     )
-    monkeypatch.setattr(what, "load_prompts", lambda *_args, **_more: PromptSet(talks, "talks", "0"))
+    monkeypatch.setattr(asked_module, "load_prompts", lambda *_args, **_more: PromptSet(talks, "talks", "0"))
     with chat_server() as one, chat_server() as other:
         result = load(one, other, tmp_path / "run", concurrency=(2,), requests=24)
         asked = [request.document["messages"] for request in one.asked if request.method == "POST"]
@@ -185,11 +188,26 @@ def test_an_interrupted_run_is_gone_on_with(tmp_path: Path) -> None:
     assert 8 <= kept <= len(before)
     assert len(read_json(second.path / "provenance.json")["resumed"]) == 1
     assert second.summary["arms"]["baseline"]["requests"]["ok"] == 32
+    warm = [r for r in read_run(second.path).records if r.excluded == "warm-up" and r.start_ns > max(before.values())]
+    assert {r.arm for r in warm} == set(ARMS), "the second part warms up too"
+    assert read_json(second.path / "measurement.json")["resumed"] == {"parts": 2, "changed": []}
 
 
 def test_what_cannot_be_gone_on_with(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no run to go on with"):
         resume(None, tmp_path, SilentReporter())
+
+
+def test_another_pair_is_not_gone_on_with(tmp_path: Path) -> None:
+    """The load-test section may change: a run goes on with its own options."""
+    spec_file = toy_spec(tmp_path)
+    before = json.loads(json.dumps(spec_facts(spec_file)))
+    require_unchanged(before, toy_spec(tmp_path, loadtest={"requests": 5}), tmp_path)
+    with pytest.raises(UsageError, match="its spec changed since"):
+        require_unchanged(before, toy_spec(tmp_path, speculation={"draft_length": 2}), tmp_path)
+    rebuilt = {**before, "engines": {**before["engines"], "draft": {"key": "other", "dtype": "float32"}}}
+    with pytest.raises(UsageError, match="its engines changed since"):
+        require_unchanged(rebuilt, toy_spec(tmp_path), tmp_path)
 
 
 def test_aa_compares_a_server_with_itself(tmp_path: Path) -> None:

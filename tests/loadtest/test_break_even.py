@@ -73,6 +73,27 @@ def test_an_end_outside_the_range_is_open() -> None:
     assert (clearly.low, clearly.high, clearly.crossing) == (None, None, 0.0)
 
 
+def test_levels_that_share_their_prompts_are_off_together() -> None:
+    """Errors in the same direction move the crossing by more than errors that cancel."""
+    points = [point(1, 1.3, 0.05), point(16, 1 / 1.3, 0.05)]
+
+    def width(shared: float) -> float:
+        found = break_even(points, [[1.0, shared], [shared, 1.0]])
+        assert found.low is not None
+        assert found.high is not None
+        return math.log(found.high / found.low)
+
+    assert width(1.0) == pytest.approx(math.sqrt(2) * width(0.0), rel=0.1)
+    assert width(0.0) < width(0.5) < width(1.0)
+    assert break_even(points, [[1.0, 0.0], [0.0, 1.0]]) == break_even(points)
+
+
+def test_a_level_of_repeated_prompts_is_as_alike_as_one_without() -> None:
+    """Its own error already holds the repeats; only how levels go together counts."""
+    points = [point(1, 1.1, 0.05), point(4, 1 / 1.1, 0.05)]
+    assert break_even(points, [[1.0, 1.0], [1.0, 4.0]]) == break_even(points, [[1.0, 0.5], [0.5, 1.0]])
+
+
 def test_levels_without_intervals_have_an_estimate_only() -> None:
     found = break_even([point(1, 1.2, None), point(4, 0.9, None)])
     assert found.at is not None

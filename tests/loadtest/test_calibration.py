@@ -73,3 +73,13 @@ def test_how_many_pairs_an_interval_needs() -> None:
     assert pairs_needed(speedup(1.0, spread), math.expm1(0.025), 100) == 400
     assert pairs_needed(speedup(1.0, spread), math.expm1(0.5), 100) == 100
     assert pairs_needed(Interval(1.0, None, None, 3), 0.05, 3) is None
+
+
+def test_noise_of_other_loads_is_told() -> None:
+    """An A/A run at concurrency 1 does not say how much noise there is at 4."""
+    records = [*make_pairs_of_records(10), *make_pairs_of_records(10, concurrency=4)]
+    calibration = {"value": 0.01, "loads": ["concurrency 1"]}
+    words = "the A/A run has not measured concurrency 4: its noise is that of other loads"
+    assert words in summarise(records, {}, {"calibration": calibration})["comparison"]["warnings"]
+    everywhere = {"calibration": {**calibration, "loads": ["concurrency 1", "concurrency 4"]}}
+    assert words not in summarise(records, {}, everywhere)["comparison"]["warnings"]

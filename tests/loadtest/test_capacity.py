@@ -90,7 +90,8 @@ def test_capacity_from_records() -> None:
     capacity = summarise(records, {"options": {"slo": SLO}})["comparison"]["capacity"]
     arms = capacity["ladders"]["poisson"]
     assert capacity["slo"] == {"ttft": 0.5}
-    assert arms["baseline"]["value"] == pytest.approx(2.2)
+    assert arms["baseline"]["value"] == arms["baseline"]["requests_per_second"] == pytest.approx(2.2)
+    assert [step["requests_per_second"] for step in arms["speculative"]["steps"]] == [2.0, 4.0]
     assert arms["speculative"]["beyond"]
     assert arms["speculative"]["steps"][1]["met"]["share"] == pytest.approx(0.9)
     assert arms["speculative"]["steps"][1]["met"]["count"] == 20

@@ -73,6 +73,16 @@ def test_verdict_of_two_levels() -> None:
     assert overall_code(levels) == "MIXED"
 
 
+def test_what_all_levels_say_is_said_once() -> None:
+    levels = [level(1, interval(0.45, 0.41, 0.50)), level(4, interval(0.49, 0.37, 0.65))]
+    assert verdict_sentence(levels) == (
+        "Speculation is slower at both loads: 0.45 times the baseline's speed (95 % interval 0.41–0.50) at concurrency 1 "
+        "and 0.49 times (0.37–0.65) at concurrency 4; leave it off at these loads."
+    )
+    more = [*levels, level(8, interval(0.4, 0.3, 0.5))]
+    assert verdict_sentence(more).startswith("Speculation is slower at all loads: 0.45 times the baseline's speed")
+
+
 def test_verdict_advice() -> None:
     on, off, open_ = interval(1.2, 1.1, 1.3), interval(0.8, 0.7, 0.9), interval(1.0, 0.8, 1.2)
     assert verdict_sentence([level(1, on), level(4, on)]).endswith("leave it on at these loads.")
@@ -209,7 +219,7 @@ def test_a_machine_that_slows_down_is_told() -> None:
 
 
 def test_counters_that_contradict_themselves_are_told() -> None:
-    wrong = replace(counters([1, 1], 2), num_accepted_tokens=7)
+    wrong = counters([1, 1], 2)._replace(num_accepted_tokens=7)
     warnings = summarise([record(arm="speculative", server=wrong)])["comparison"]["warnings"]
     assert any("contradict" in text for text in warnings)
 

@@ -33,6 +33,11 @@ def test_a_sound_run_has_no_warning() -> None:
     assert warnings(GOOD, temperature=0) == []
 
 
+def test_what_fills_a_load_up_is_cancelled_by_design() -> None:
+    fill = record(prompt="x", start_ms=1e6, cancelled=True, cancel_reason="stop", excluded="fill")
+    assert warnings([*GOOD, fill], temperature=0) == []
+
+
 def one_arm_then_the_other() -> list[Record]:
     return [later(one, 60_000) if one.arm == "speculative" else one for one in GOOD]
 
@@ -72,6 +77,18 @@ def other_texts() -> list[Record]:
             for one in GOOD]  # fmt: skip
 
 
+def talks_that_part() -> list[Record]:
+    """Ten sessions of four turns; in three of them the second turn's answers differ."""
+    found = []
+    for one in GOOD:
+        session, turn = divmod(int(one.prompt_id[1:]), 4)
+        made = replace(one, session=f"s{session}", turn=turn)
+        if session < 3 and turn == 1 and one.arm == "baseline":
+            made = replace(made, chunks=(replace(one.chunks[0], text="!"), *one.chunks[1:]))
+        found.append(made)
+    return found
+
+
 def cancelled() -> list[Record]:
     return [*GOOD, record(prompt="x", start_ms=1e6, cancelled=True, cancel_reason="disconnect")]
 
@@ -98,11 +115,12 @@ def burst() -> list[Record]:
         (
             late_sends(),
             {},
-            "the schedule of poisson 5/s could not be kept (baseline): 1 of 100 requests was 100",
+            "the schedule of poisson 5/s could not be kept (baseline): one request was 100 ms late",
         ),
         (cut_off(), {}, "every answer was cut off at its token limit"),
         (GOOD, {"ignore_eos": True}, "ignore_eos: text past its natural end"),
         (other_texts(), {"temperature": 0}, "40 of 40 answers differ at temperature 0"),
+        (talks_that_part(), {}, "6 later turns came after answers that differ"),
         (cancelled(), {}, "1 requests were cancelled by the load generator"),
         (burst(), {}, "4 requests opened a load level all at once"),
     ],
@@ -110,6 +128,41 @@ def burst() -> list[Record]:
 def test_each_trap_is_told(records: list[Record], options: dict[str, Any], words: str) -> None:
     found = warnings(records, **options)
     assert any(text.startswith(words) for text in found), found
+
+
+def open_loop(growing: float) -> list[Record]:
+    """Five blocks of nine requests that are due every 100 ms; each is later than the one before by so many ms."""
+    found = []
+    for one in make_pairs_of_records(45, spread=0.0):
+        block, place = divmod(int(one.prompt_id[1:]), 9)
+        due = 20_000.0 * block + 100 * place + (10_000 if one.arm == "speculative" else 0)
+        slow = place * growing if one.arm == "baseline" else 0.0
+        made = later(one, due - one.start_ns / MS)
+        chunks = tuple(replace(chunk, t_ns=chunk.t_ns + round(slow * MS)) for chunk in made.chunks)
+        found.append(replace(made, chunks=chunks, end_ns=chunks[-1].t_ns, block=block, load="poisson 10/s"))
+    return found
+
+
+def test_a_queue_that_grows_is_told_although_the_block_ends() -> None:
+    words = "at poisson 10/s the baseline arm's answers take"
+    assert any(text.startswith(words) for text in warnings(open_loop(60.0)))
+    assert not any(text.startswith(words) for text in warnings(open_loop(0.0)))
+    closed = [replace(one, load="concurrency 4", concurrency=4) for one in open_loop(60.0)]
+    assert not any(words in text for text in warnings(closed)), "a closed loop has no queue that grows"
+
+
+def test_hardware_of_their_own_is_part_of_the_difference() -> None:
+    words = "each arm has hardware of its own, which is part of the difference"
+
+    def told(shared: bool | None, *, aa: bool = False) -> bool:
+        measurement = {"placement": {"shared": shared}}
+        found = summarise(list(GOOD), {"options": {"aa": aa}}, measurement)["comparison"]["warnings"]
+        return any(text.startswith(words) for text in found)
+
+    assert told(shared=False)
+    assert not told(shared=True)
+    assert not told(shared=None)
+    assert not told(shared=False, aa=True)
 
 
 def test_a_slow_start_inside_the_window_is_told() -> None:
@@ -123,3 +176,15 @@ def test_a_slow_start_inside_the_window_is_told() -> None:
     words = "the baseline arm's first 16 measured requests at concurrency 1 were 200% slower than the rest"
     found = warnings(slow)
     assert any(words in text for text in found), found
+
+
+def test_rounded_weights_are_told() -> None:
+    words = "both arms ran with weights rounded to int8: their answers are not exactly the checkpoint's"
+
+    def told(**section: Any) -> bool:
+        found = summarise(list(GOOD), {"spec": {"torch": section}})["comparison"]["warnings"]
+        return words in found
+
+    assert told(weights="int8")
+    assert not told(weights="exact")
+    assert not told()

@@ -86,7 +86,17 @@ def test_the_sentence_names_what_eats_the_gain() -> None:
     assert plain == "a round brings 4.00 tokens and takes as long as 2.00 baseline steps"
     late = parts(two_arms(first_token=100)).sentence()
     assert late is not None
-    assert "which alone would be 2.00 times; the first token and uneven rounds make it 1.37" in late
+    assert "which alone would be 2.00 times; the first token and the ending make it 1.37" in late
+    uneven = parts(two_arms(stalls=True)).sentence()
+    assert uneven is not None
+    assert "; uneven rounds make it " in uneven
+
+
+def test_a_gain_beyond_the_rounds_is_not_ascribed_to_the_first_token() -> None:
+    parts_of_it = Efficiency(tokens_per_round=1.94, round_cost=4.78, decode=0.44, measured=0.45)
+    assert str(parts_of_it.sentence()).endswith("which alone would be 0.41 times; uneven rounds make it 0.45")
+    assert str(parts_of_it.sentence(0.452)).endswith("; uneven rounds make it 0.45")
+    assert str(parts_of_it.sentence(0.40)).endswith("make it 0.45 (in those pairs whose rounds are known)")
 
 
 def test_a_long_draft_that_costs_too_much_is_called_a_loss() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.loadtest.fakes import record
+from tests.loadtest.fakes import MS, record
 from trtspec.loadtest.distribution import exact_sum, share, wilson
 from trtspec.loadtest.goodput import Attempts, goodput, met, service_levels
 from trtspec.loadtest.records import Record
@@ -53,7 +53,7 @@ def test_goodput_counts_what_met_every_level_and_failures_met_none() -> None:
     failed = record([(100, 1)], error="boom", start_ms=9000, prompt="failed")
     options = {"options": {"slo": {"e2e": 0.5}}}
     row = summarise([*fast, slow, failed], options)["arms"]["baseline"]["goodput"]
-    assert row["mean"] == pytest.approx(8 / (8 * 0.2 + 0.9))
+    assert row["mean"] == pytest.approx(8 / (8 * 0.2 + 0.9 + 0.1)), "the failed one took its time too"
     assert (row["slo"], row["unit"], row["count"]) == ({"e2e": 0.5}, "requests/s", 10)
     assert (row["met"]["share"], row["met"]["count"]) == (0.8, 10)
     assert row["met"]["low"] == pytest.approx(0.49016, abs=1e-5)
@@ -116,3 +116,19 @@ def test_sums_of_fractions_do_not_depend_on_the_order(values: list[float], shuff
     assert math.isclose(total, math.fsum(values), abs_tol=1e-14 * len(values) * max(map(abs, values), default=0))
     shuffle.shuffle(values)
     assert exact_sum(np.array(values, dtype=float)) == total
+
+
+def test_requests_that_fail_slowly_make_no_fast_server() -> None:
+    """Every second request times out after 2 s: what was answered came in 0.2 s, but not five times a second."""
+    good = [record([(100, 1), (200, 9)], start_ms=2200 * i, prompt=f"p{i}") for i in range(4)]
+    late = [
+        record([(50, 3)], start_ms=2200 * i + 200, prompt=f"t{i}", end_ns=(2200 * i + 2200) * MS, error="no answer",
+               cancelled=True, cancel_reason="timeout")
+        for i in range(4)
+    ]  # fmt: skip
+    arm = summarise([*good, *late])["arms"]["baseline"]
+    assert arm["active_seconds"] == pytest.approx(8.8)
+    assert arm["requests_per_second"]["mean"] == pytest.approx(4 / 8.8)
+    assert arm["output_tokens_per_second"]["total"] == pytest.approx(40 / 8.8), "partial answers bring nothing"
+    alone = summarise(good)["arms"]["baseline"]
+    assert alone["requests_per_second"]["mean"] == pytest.approx(5)

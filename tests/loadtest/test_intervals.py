@@ -11,6 +11,7 @@ from trtspec.loadtest.intervals import (
     AB_SIGNS,
     RATE_SIGNS,
     Interval,
+    Strata,
     batched_interval,
     batches,
     ratio_interval,
@@ -22,6 +23,11 @@ from trtspec.loadtest.intervals import (
 def costs(*times: tuple[float, float]) -> NDArray[Any]:
     """Units of one request each: (baseline time, speculative time)."""
     return np.array([[baseline, 1.0, speculative, 1.0] for baseline, speculative in times])
+
+
+def apart(levels: list[int]) -> Strata:
+    """Levels that share nothing."""
+    return Strata(np.array(levels), np.eye(max(levels) + 1))
 
 
 def test_ratio_of_sums_not_mean_of_ratios() -> None:
@@ -60,20 +66,35 @@ def test_too_few_units_have_an_estimate_and_no_interval(unit: Any, enough: int) 
 
 
 def test_a_level_with_few_units_spoils_the_pooled_interval() -> None:
-    strata = np.array([0] * 8 + [1] * 2)
+    strata = apart([0] * 8 + [1] * 2)
     assert ratio_interval(costs(*[(2, 1)] * 10), strata=strata).low is None
 
 
 def test_levels_are_compared_within_not_between() -> None:
     """Twice as slow at the second level in both arms: no scatter."""
-    strata = np.array([0] * 6 + [1] * 6)
+    strata = apart([0] * 6 + [1] * 6)
     pooled = ratio_interval(costs(*[(2, 1)] * 6, *[(4, 2)] * 6), strata=strata)
     assert pooled.low == pytest.approx(2.0)
-    apart = ratio_interval(costs(*[(2, 1)] * 6, *[(4, 4)] * 6), strata=strata)
-    assert apart.spread == pytest.approx(0.0, abs=1e-12)
+    unlike = ratio_interval(costs(*[(2, 1)] * 6, *[(4, 4)] * 6), strata=strata)
+    assert unlike.spread == pytest.approx(0.0, abs=1e-12)
     mixed = ratio_interval(costs(*[(2, 1)] * 6, *[(4, 4)] * 6))
     assert mixed.spread is not None
     assert mixed.spread > 0.05
+
+
+def test_two_levels_with_the_same_prompts_tell_hardly_more_than_one() -> None:
+    """The same units twice: independent levels would make the error √2 smaller, levels that are alike leave it."""
+    rng = np.random.default_rng(3)
+    once = costs(*((1.0, value) for value in rng.normal(1, 0.1, 40)))
+    twice, levels = np.concatenate([once, once]), np.repeat([0, 1], 40)
+    alone = ratio_interval(once)
+    alike = ratio_interval(twice, strata=Strata(levels, np.ones((2, 2))))
+    unlike = ratio_interval(twice, strata=Strata(levels, np.eye(2)))
+    assert alone.spread is not None
+    assert alike.spread == pytest.approx(alone.spread, rel=0.02)
+    assert unlike.spread == pytest.approx(alone.spread / math.sqrt(2), rel=0.02)
+    assert alike.degrees == pytest.approx(alone.degrees, rel=1e-6)
+    assert unlike.degrees == pytest.approx(2 * (alone.degrees or 0), rel=1e-6)
 
 
 def test_nothing_and_zero_totals_have_a_reason() -> None:

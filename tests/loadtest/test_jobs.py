@@ -12,7 +12,7 @@ from trtspec.loadtest.jobs import Job, Shape, chains, measured_jobs
 from trtspec.loadtest.plan import BLOCKS, few_blocks, make_plan, next_round
 from trtspec.loadtest.prompts import Prompt, load_prompts
 
-BUILTIN = load_prompts("builtin").prompts
+BUILTIN = load_prompts("builtin-60").prompts
 SHAPE = Shape((), 40, 4, 1)
 
 

@@ -16,7 +16,7 @@ from trtspec.loadtest.plan import Block, Shape, make_plan
 from trtspec.loadtest.prompts import load_prompts
 from trtspec.loadtest.share import Finish, Piece, Share
 
-BUILTIN = load_prompts("builtin").prompts
+BUILTIN = load_prompts("builtin-60").prompts
 NS = 1e9
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -111,6 +112,20 @@ def test_tokens_held_back_count_with_the_text_that_follows() -> None:
     assert values("tokens_per_chunk", answer) == [1, 2]
     assert values("time_per_output_token", answer) == pytest.approx([0.010])
     assert output_tokens(record([(10, 1, "a"), (20, 1, ""), (30, 1, "bc"), (40, 1, "")])) == 4
+
+
+def test_pauses_between_the_requests_of_an_open_loop_belong_to_its_load() -> None:
+    """Two requests/s that take 100 ms each are no ten requests/s; the time between two blocks is the other arm's."""
+    shared = {"load": "poisson 2/s", "chunks": [(50, 1), (100, 1)]}
+    records = [
+        record(prompt=f"p{i}", start_ms=500 * i + 60_000 * (i // 5), block=i // 5, **shared) for i in range(10)
+    ]
+    found = load_of(records)
+    assert found.seconds == pytest.approx(2 * 2.1)
+    assert found.requests_per_second == pytest.approx(10 / 4.2)
+    assert found.tokens_per_second == pytest.approx(20 / 4.2)
+    alone = [replace(one, block=None) for one in records]
+    assert load_of(alone).seconds == pytest.approx(10 * 0.1)
 
 
 def test_open_loop_counts_from_the_scheduled_time() -> None:

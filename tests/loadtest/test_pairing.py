@@ -12,6 +12,7 @@ from trtspec.loadtest.intervals import batches
 from trtspec.loadtest.levels import parse_level
 from trtspec.loadtest.pairing import Pairs, pair_rows, record_pairs, repeated_prompts
 from trtspec.loadtest.records import Record
+from trtspec.loadtest.speedups import SCHEDULED, closed_throughput, headline
 from trtspec.loadtest.table import table_of
 from trtspec.loadtest.throughput import measure_load
 from trtspec.loadtest.unit_loads import unit_loads
@@ -110,27 +111,68 @@ def test_in_open_loop_blocks_are_units_too() -> None:
 
 def test_without_blocks_neighbours_that_ran_together_are_merged() -> None:
     units = units_of(pairs_of(make_pairs_of_records(60, concurrency=8)))
-    assert len(units.stratum) == 10
+    assert len(units) == 10
     assert units.unit.tolist() == [i // 6 for i in range(60)]
 
 
 def test_many_pairs_are_merged_into_some_dozens_of_batches() -> None:
     units = units_of(pairs_of(make_pairs_of_records(400, tokens=2)))
-    assert len(units.stratum) == 40
+    assert len(units) == 40
     assert units.unit.tolist() == batches(400).tolist()
 
 
 def test_units_of_two_levels_do_not_mix() -> None:
     units = units_of(pairs_of([*make_pairs_of_records(6), *make_pairs_of_records(6, concurrency=2)]))
     assert units.unit[:6].max() < units.unit[6:].min()
-    assert units.stratum.tolist() == [0] * 6 + [1] * (len(units.stratum) - 6)
+    assert units.strata.of.tolist() == [0] * 6 + [1] * (len(units) - 6)
+
+
+def test_all_repeats_of_a_prompt_are_one_unit() -> None:
+    """40 pairs of 8 prompts: eight texts were tried, whatever the number of times."""
+    records = [replace(one, prompt_id=f"q{int(one.prompt_id[1:]) % 8}") for one in make_pairs_of_records(40)]
+    units = units_of(pairs_of(records))
+    assert units.unit.tolist() == [i % 8 for i in range(40)]
+    assert units.word == "prompts"
+    assert headline(pairs_of(records)).units == 8
+    assert headline(pairs_of([one for one in records if one.prompt_id < "q4"])).reason == (
+        "an interval needs 5 prompts at each load level"
+    )
+
+
+def test_a_session_is_one_unit_with_all_its_turns_and_repeats() -> None:
+    def of_session(one: Record) -> Record:
+        index = int(one.prompt_id[1:])
+        session, turn = divmod(index % 15, 3)
+        again = "" if index < 15 else "~2"
+        return replace(one, prompt_id=f"s{session}/{turn}", session=f"s{session}{again}", turn=turn)
+
+    units = units_of(pairs_of([of_session(one) for one in make_pairs_of_records(30)]))
+    assert units.unit.tolist() == [(i % 15) // 3 for i in range(30)]
+
+
+def test_levels_are_alike_as_far_as_they_share_prompts() -> None:
+    low, high = make_pairs_of_records(8), make_pairs_of_records(32, concurrency=4)
+    likeness = units_of(pairs_of([*low, *high])).strata.likeness
+    assert likeness.tolist() == [[1.0, 0.5], [0.5, 1.0]]
+    elsewhere = [replace(one, prompt_id=f"other {one.prompt_id}") for one in high]
+    assert units_of(pairs_of([*low, *elsewhere])).strata.likeness.tolist() == [[1.0, 0.0], [0.0, 1.0]]
+
+
+def test_blocks_of_repeated_prompts_are_not_independent() -> None:
+    """Every prompt four times at concurrency 4: the variance over blocks counts four times."""
+    records = make_pairs_of_records(64, concurrency=4)
+    repeated = [replace(one, prompt_id=f"q{int(one.prompt_id[1:]) % 16}") for one in records]
+    once, four = headline(pairs_of(records)), headline(pairs_of(repeated))
+    assert once.spread is not None
+    assert units_of(pairs_of(repeated)).strata.likeness.tolist() == [[4.0]]
+    assert four.spread == pytest.approx(2 * once.spread)
 
 
 def test_sums_leave_out_what_was_not_measured() -> None:
     units = units_of(pairs_of(make_pairs_of_records(4)))
     sums, strata = units.sums(np.array([[1.0, 2], [np.nan, 1], [3, 4], [5, 6]]))
     assert sums.tolist() == [[1, 2], [3, 4], [5, 6]]
-    assert strata.tolist() == [0, 0, 0]
+    assert strata.of.tolist() == [0, 0, 0]
 
 
 def overlapping(arm: str, block: int, start: float) -> list[Record]:
@@ -176,3 +218,12 @@ def test_tokens_that_are_not_counted_make_no_throughput() -> None:
     stream = [(10.0, None), (20.0, None)]
     pairs = pairs_of([record(stream, arm=arm, prompt=f"p{i}", start_ms=i * 50) for i in range(6) for arm in arms])
     assert np.isnan(unit_loads(pairs, units_of(pairs), "baseline")[:, 1]).all()
+
+
+def test_open_loops_are_in_no_throughput() -> None:
+    """Where the schedule sets the rate, both arms are equally fast: pooled with closed loops, that hides the gain."""
+    closed = make_pairs_of_records(8)
+    scheduled = [replace(one, load="poisson 5/s", prompt_id=f"o{one.prompt_id}") for one in make_pairs_of_records(8)]
+    assert closed_throughput(pairs_of([*closed, *scheduled])) == closed_throughput(pairs_of(closed))
+    assert closed_throughput(pairs_of(scheduled)).reason == SCHEDULED
+    assert closed_throughput(pairs_of([])).estimate is None

@@ -1,36 +1,13 @@
 from __future__ import annotations
 
-import json
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
-from tests.loadtest.fakes import write_lines
-from trtspec.errors import UsageError
 from trtspec.loadtest.plan import Shape, make_plan, total_requests
-from trtspec.loadtest.prompts import draw, load_prompts, warmup_prompts
-from trtspec.training.prompts import CATEGORIES, make_prompts
+from trtspec.loadtest.prompts import draw, load_prompts
 
-BUILTIN = load_prompts("builtin").prompts
-
-
-def test_built_in_prompts() -> None:
-    assert Counter(prompt.category for prompt in BUILTIN) == dict.fromkeys(
-        ["code", "question_answering", "summarising", "chat", "extraction", "creative"], 10
-    )
-    assert len({prompt.text for prompt in BUILTIN}) == 60
-    assert all(64 <= prompt.max_tokens <= 160 for prompt in BUILTIN)
-    assert {prompt.category for prompt in BUILTIN} == set(CATEGORIES)
-
-
-def test_the_draft_was_not_trained_on_what_it_is_measured_with() -> None:
-    trained = {prompt.text for prompt in make_prompts(5000, seed=0)}
-    assert not trained & {prompt.text for prompt in (*BUILTIN, *warmup_prompts())}
-
-
-def test_warm_up_prompts_are_never_measured() -> None:
-    assert not {prompt.text for prompt in warmup_prompts()} & {prompt.text for prompt in BUILTIN}
+BUILTIN = load_prompts("builtin-60").prompts
 
 
 def test_the_same_seed_gives_the_same_plan_and_another_does_not() -> None:
@@ -71,10 +48,11 @@ def test_prompts_wrap_only_when_there_are_too_few() -> None:
 def test_categories_are_even_at_any_point() -> None:
     import random
 
+    categories = {prompt.category for prompt in BUILTIN}
     drawn = draw(BUILTIN, 27, random.Random(1))
     for count in range(1, 28):
         seen = Counter(prompt.category for prompt in drawn[:count])
-        assert max(seen.values()) - min(seen.get(c, 0) for c in CATEGORIES) <= 1
+        assert max(seen.values()) - min(seen.get(c, 0) for c in categories) <= 1
 
 
 def test_measured_prompts_are_not_sent_before_their_turn() -> None:
@@ -98,6 +76,21 @@ def test_warm_up_once_and_a_ramp_at_every_block_of_several_connections() -> None
     assert limits[0] < limits[-1]
 
 
+def test_servers_started_anew_are_warmed_up_again() -> None:
+    """A run that goes on warms up before its first block; where one server runs at a time, before every turn."""
+    shape = Shape((1, 4), 32, 6, 1)
+    done = {("concurrency 1", index) for index in range(9)}
+    one, four = make_plan(BUILTIN, shape, done)
+    assert [len(block.lead_in) for block in one.blocks[8:12]] == [0, 6, 0, 0]
+    assert {len(block.lead_in) for block in four.blocks} == {4}
+    one, four = make_plan(BUILTIN, shape, {("concurrency 1", index) for index in range(32)})
+    assert [len(block.lead_in) for block in four.blocks[:3]] == [6, 4, 4]
+    plain = make_plan(BUILTIN, shape)
+    assert [block.jobs for block in four.blocks] == [block.jobs for block in plain[1].blocks]
+    (few,) = make_plan(BUILTIN, Shape((1,), 60, 2, 1, few_turns=True))
+    assert {len(block.lead_in) for block in few.blocks} == {2}
+
+
 def test_total_counts_both_arms() -> None:
     assert total_requests(make_plan(BUILTIN, Shape((1, 4), 10, 2, 1))) == 40
 
@@ -105,44 +98,3 @@ def test_total_counts_both_arms() -> None:
 def test_max_tokens_replaces_the_prompts_own() -> None:
     (level,) = make_plan(BUILTIN, Shape((1,), 3, 0, 1, max_tokens=17))
     assert {job.max_tokens for block in level.blocks for job in block.jobs} == {17}
-
-
-def test_a_prompt_file(tmp_path: Path) -> None:
-    path = write_lines(tmp_path / "p.jsonl", [json.dumps({"prompt": "Hi", "category": "mine"}), "", '{"prompt": "Ho"}'])
-    found = load_prompts("p.jsonl", root=tmp_path)
-    assert [(p.id, p.category, p.max_tokens) for p in found.prompts] == [
-        ("line-1", "mine", 128),
-        ("line-3", "uncategorised", 128),
-    ]
-    assert found.source == "p.jsonl"
-    assert not found.synthetic
-    assert str(path)
-
-
-@pytest.mark.parametrize(
-    ("lines", "complaint"),
-    [
-        ([], "no prompts"),
-        (['{"prompt": "a"}', '{"text": "b"}', "{"], "2 prompts cannot be used: line 2: 'prompt' is missing"),
-        (['{"prompt": "  "}'], "line 1: 'prompt' is empty"),
-        (['{"id": "x", "prompt": "a"}', '{"id": "x", "prompt": "b"}'], "prompt id 'x' is given twice"),
-    ],
-)
-def test_mistakes_in_a_prompt_file(tmp_path: Path, lines: list[str], complaint: str) -> None:
-    path = write_lines(tmp_path / "p.jsonl", lines)
-    with pytest.raises(UsageError) as caught:
-        load_prompts(str(path))
-    assert complaint in caught.value.message
-    assert caught.value.where == str(path)
-
-
-def test_no_such_prompt_file(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no such file"):
-        load_prompts("none.jsonl", root=tmp_path)
-
-
-def test_random_words_are_synthetic_and_seeded() -> None:
-    one, same, other = load_prompts("random", seed=1), load_prompts("random", seed=1), load_prompts("random", seed=2)
-    assert one == same
-    assert one.sha256 != other.sha256
-    assert one.synthetic

@@ -16,7 +16,7 @@ import pytest
 
 from tests.builders import toy_spec
 from tests.wire.fake_triton import EndEarly, ErrorMessage, FakeTriton, Received, Reply, answer, echo_script
-from trtspec.errors import LoadTestFailed, ServerUnreachable, UsageError
+from trtspec.errors import LoadTestFailed, ServerUnreachable, UsageError, VerificationFailed
 from trtspec.files import read_json
 from trtspec.loadtest import RunOptions, RunResult, Status, latest_run, read_run, run, run_options, summarise_run
 from trtspec.progress import SilentReporter
@@ -73,7 +73,7 @@ def test_the_folder_holds_everything_and_is_recomputed_from_it(spec_file: SpecFi
     assert summarise_run(read_run(result.path)) == result.summary
     provenance = read_json(result.path / "provenance.json")
     assert provenance["options"]["seed"] == 1
-    assert provenance["prompts"]["count"] == 60
+    assert provenance["prompts"]["available"] == 240
     assert provenance["machine"]["memory_bytes"] > 0
     assert len(provenance["prompts"]["sha256"]) == 64
 
@@ -152,6 +152,22 @@ def test_failed_requests_are_recorded_reported_and_fail_the_command(spec_file: S
     failed = [r for r in read_run(result.path).records if r.error]
     assert {r.error_code for r in failed} == {"target_failed"}
     assert all(r.text == "half" for r in failed)
+
+
+def test_values_that_a_server_refuses_are_the_users_mistake(spec_file: SpecFile, tmp_path: Path) -> None:
+    def refusing(request: Received) -> Steps:
+        return [ErrorMessage("invalid_request: num_draft_tokens 60 is more than the 8")]
+
+    result = load(spec_file, tmp_path / "run", (echo_script(), refusing), requests=4)
+    assert isinstance(result.failure, UsageError)
+    assert "num_draft_tokens 60 is more than the 8" in result.failure.message
+    count = iter(range(1000))
+
+    def sometimes(request: Received) -> Steps:
+        return refusing(request) if next(count) % 2 else echo_script()(request)
+
+    mixed = load(spec_file, tmp_path / "mixed", (echo_script(), sometimes), requests=6)
+    assert isinstance(mixed.failure, LoadTestFailed), "a server that answers some of them is at fault"
 
 
 def test_a_stream_cut_off_is_an_error_not_a_short_answer(spec_file: SpecFile, tmp_path: Path) -> None:
@@ -250,6 +266,7 @@ def test_divergences_are_examined_while_the_servers_are_up(
     assert place["two_best"][0] == {"token": 3, "logit": 5.0}
     assert place["verdict"] == verdict
     assert read_json(result.path / "divergence.json")["divergences"][0]["verdict"] == verdict
+    assert isinstance(result.failure, VerificationFailed) == (verdict == "logic fault?")
 
 
 def test_a_frontend_without_token_details_is_said_so(spec_file: SpecFile, tmp_path: Path) -> None:

@@ -55,6 +55,14 @@ def test_drift_biases_nothing_in_this_design_and_everything_in_the_wrong_one() -
     assert wrong.coverage < 0.3
 
 
+def test_repeats_of_the_same_prompts_are_no_new_evidence() -> None:
+    """60 prompts five times are as sure as 60 prompts once, not as 300."""
+    found = simulate(NAMED["60 prompts, each 5 times"], RUNS, seed=6)
+    assert LOWEST <= found.coverage <= HIGHEST, found
+    assert found.width > 0.08
+    assert simulate(NAMED["160 prompts, each twice in blocks"], RUNS, seed=6).coverage >= LOWEST
+
+
 def test_a_run_that_stops_itself_does_not_flatter_itself() -> None:
     found = simulate(NAMED["stops by itself at 8 %"], 150, seed=5)
     assert found.coverage >= 0.90, found

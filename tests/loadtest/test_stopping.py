@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.loadtest.fakes import make_pairs_of_records
 from trtspec.loadtest.arrivals import closed_loop, open_loop
-from trtspec.loadtest.stopping import MOST_ROUNDS, Patience, Watch
+from trtspec.loadtest.sequential import earliest_stop
+from trtspec.loadtest.stopping import MOST_ROUNDS, Patience, Watch, most_rounds
 
 
 def test_by_default_one_round_is_enough() -> None:
@@ -45,6 +48,31 @@ def test_until_does_not_go_on_for_ever_unless_a_duration_says_so() -> None:
     assert watch.another_round(MOST_ROUNDS - 1)
     assert not watch.another_round(MOST_ROUNDS)
     assert Watch(Patience(until=0.01, duration=9), closed_loop(1), list).another_round(MOST_ROUNDS)
+
+
+def test_until_does_not_ask_the_same_prompts_for_ever() -> None:
+    """After three times every prompt the interval hardly narrows: it speaks of other prompts."""
+    assert most_rounds(240, 60) == 12
+    assert most_rounds(5000, 60) == MOST_ROUNDS
+    assert most_rounds(3, 60) == 1
+    watch = Watch(Patience(until=0.01), closed_loop(1), list, most_rounds(60, 60))
+    assert watch.another_round(2)
+    assert not watch.another_round(3)
+
+
+def test_nobody_is_asked_before_two_looks_can_agree(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def width_reached(*_: object) -> bool:
+        asked.append(1)
+        return False
+
+    monkeypatch.setattr("trtspec.loadtest.sequential.width_reached", width_reached)
+    for traffic, first in ((closed_loop(1), 90), (closed_loop(4), 18), (open_loop(5), 18)):
+        asked.clear()
+        watch = Watch(Patience(until=0.1), traffic, list)
+        assert first == next(block + 1 for block in range(200) if watch.enough(block) or asked)
+        assert first == earliest_stop(alone=first == 90)
 
 
 def test_requests_that_were_asked_for_are_a_limit() -> None:

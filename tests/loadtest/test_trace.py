@@ -14,7 +14,7 @@ from trtspec.loadtest.prompts import load_prompts
 from trtspec.loadtest.tokens import TextTokens, open_tokenizer
 from trtspec.loadtest.trace import load_trace, trace_prompts
 
-BUILTIN = load_prompts("builtin").prompts
+BUILTIN = load_prompts("builtin-60").prompts
 MOONCAKE = [
     {"timestamp": 1000, "input_length": 1100, "output_length": 7, "hash_ids": [3, 4, 5]},
     {"timestamp": 4500.5, "input_length": 700, "output_length": 1, "hash_ids": [3, 9]},

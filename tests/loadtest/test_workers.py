@@ -26,7 +26,7 @@ from trtspec.loadtest.sender import SendOptions
 from trtspec.loadtest.workers import WorkerCrew, aligned, clock_offset
 from trtspec.progress import SilentReporter
 
-BUILTIN = load_prompts("builtin").prompts
+BUILTIN = load_prompts("builtin-60").prompts
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -37,9 +37,9 @@ async def until(condition: Callable[[], bool]) -> None:
     pytest.fail("waited a minute in vain")
 
 
-def workers_alive() -> list[psutil.Process]:
+def workers_alive(parent: int | None = None) -> list[psutil.Process]:
     found = []
-    for child in psutil.Process(os.getpid()).children():
+    for child in psutil.Process(parent or os.getpid()).children():
         with contextlib.suppress(psutil.Error):
             if "trtspec.loadtest.worker" in child.cmdline() and child.status() != psutil.STATUS_ZOMBIE:
                 found.append(child)
@@ -103,7 +103,7 @@ def test_a_process_that_dies_fails_the_run() -> None:
                 workers_alive()[0].kill()
                 await asyncio.wait_for(work, 60)
 
-    with pytest.raises(LoadTestFailed, match="load process"):
+    with pytest.raises(LoadTestFailed, match=r"load process .* was ended by SIGKILL"):
         asyncio.run(killed())
     assert workers_alive() == []
 

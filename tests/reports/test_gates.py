@@ -97,6 +97,18 @@ def test_syntax_is_checked_before_anything_is_measured() -> None:
         parse_gates(["speedup.never.seen <"])
 
 
+def test_a_comparison_without_a_verdict_passes_no_gate() -> None:
+    """One arm refuses requests, the rest is fast: the number alone would be green."""
+    comparison = {**SUMMARY["comparison"], "withheld": "40% of the speculative arm's requests failed"}
+    summary = {**SUMMARY, "comparison": comparison}
+    (speed, errors) = check_gates(
+        summary, ["speedup.output_tokens_per_second.low < 0.5", "arms.baseline.error_rate > 0"]
+    )
+    assert speed.failed
+    assert speed.text.endswith("it is 0.98, but no verdict is given: 40% of the speculative arm's requests failed")
+    assert not errors.failed
+
+
 def test_every_gate_that_failed_is_named() -> None:
     results = check_gates(
         SUMMARY,

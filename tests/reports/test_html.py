@@ -167,14 +167,15 @@ def test_diverging_prompts_show_both_answers(page: Page) -> None:
     assert len(page.all("details", class_="pair")) == 36
 
 
-def test_prompt_texts_of_the_packages_own_prompts() -> None:
+@pytest.mark.parametrize("source", ["builtin", "builtin-60", "random"])
+def test_prompt_texts_of_the_packages_own_prompts(source: str) -> None:
     from trtspec.loadtest.prompts import load_prompts
 
-    prompts = load_prompts("builtin")
+    prompts = load_prompts(source)
     lines = make_records(SMALL)
     for line in lines:
         line["prompt_id"] = prompts.prompts[0].id
-    told = {"prompts": {"source": "builtin", "sha256": prompts.sha256}}
+    told = {"prompts": {"source": source, "sha256": prompts.sha256}}
     assert prompts.prompts[0].text in read_page(render_html(report_of(lines, told))).one("section", id="outputs").text
     told["prompts"]["sha256"] = "other"
     assert prompts.prompts[0].text not in render_html(report_of(lines, told))

@@ -137,6 +137,8 @@ ENGINE_CASES: list[tuple[str, Case]] = [
         "bfloat16-needs-ampere",
         Case(both(section("hardware", gpu="T4"), configured(torch_dtype="bfloat16")), "warning", "draft", "SM 75"),
     ),
+    ("torch-weights-rounded", Case(section("torch", weights="int8"), "warning", "spec", "int8")),
+    ("torch-weights-rounded", Case(section("torch", weights="float16"), "note", "spec", "float16")),
     ("calibration-fetched", Case(engine(target={"quantization": "fp8"}), "note", "spec", "target: quantizing")),
     ("calibration-unused", Case(engine(calibration={"size": 64}), "warning", "spec", "neither model")),
     (

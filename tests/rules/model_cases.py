@@ -220,6 +220,10 @@ MODEL_CASES: list[tuple[str, Case]] = [
     ),
     ("draft-costly", Case(lambda _spec: None, "note", "pair", "61% of the target's parameters")),
     ("draft-length-long", Case(section("speculation", draft_length=16), "warning", "spec", "draft_length 16")),
+    (
+        "lookup-in-made-up-text",
+        Case(both(section("draft", method="lookup"), section("loadtest", prompts="random")), "note", "spec", "lookup"),
+    ),
     ("draft-vocabulary-heavy", Case(small_layers, "note", "draft", "83% of the draft's parameters")),
     ("draft-not-instructed", Case(lambda s: without_template(draft(s)), "warning", "draft", "the draft has none")),
     (

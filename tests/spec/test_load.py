@@ -87,7 +87,7 @@ def test_text_that_is_no_yaml(text: str) -> None:
 
 CROSS_FIELD: dict[str, tuple[str, str]] = {
     "speculation.draft_length": ("speculation: {draft_length: 9, max_draft_length: 8}", "more than"),
-    "speculation.acceptance": ("speculation: {acceptance: logits}", "torch runtime accepts by tokens"),
+    "speculation.min_draft_length": ("speculation: {min_draft_length: 5}", "more than"),
     "target.quantization": ("runtime: torch", "only for runtime tensorrt_llm"),
     "serving": ("serving: {http_port: 8001}", "must differ"),
 }
@@ -101,8 +101,8 @@ def test_values_that_do_not_fit_together(path: str) -> None:
 
 
 def test_all_cross_field_mistakes_come_at_once() -> None:
-    text = GOOD.replace("./b}", "./b, tp: 2}") + "speculation: {acceptance: logits}\nserving: {grpc_port: 8000}\n"
-    assert set(problems_of(text)) == {"draft.tp", "speculation.acceptance", "serving"}
+    text = GOOD.replace("./b}", "./b, tp: 2}") + "speculation: {min_draft_length: 5}\nserving: {grpc_port: 8000}\n"
+    assert set(problems_of(text)) == {"draft.tp", "speculation.min_draft_length", "serving"}
 
 
 def test_the_tensorrt_llm_runtime_allows_what_torch_refuses() -> None:

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 from contextlib import aclosing
+from typing import Any, TypeVar
+
+import uvloop
 
 from trtspec.wire import Chunk, FrontendRequest, open_target
 
-__all__ = ["TIMEOUT", "collect", "collect_many"]
+__all__ = ["TIMEOUT", "collect", "collect_many", "run_loop"]
+
+Result = TypeVar("Result")
 
 TIMEOUT = 60.0
 
@@ -34,4 +40,9 @@ def collect_many(
 
             return await asyncio.gather(*map(one, requests))
 
-    return asyncio.run(run())
+    return run_loop(run())
+
+
+def run_loop(work: Coroutine[Any, Any, Result]) -> Result:
+    """`asyncio.run` on uvloop, the loop of the load test."""
+    return uvloop.run(work)

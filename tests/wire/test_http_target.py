@@ -227,6 +227,29 @@ def test_the_kind_is_found_out() -> None:
             collect(there.url, REQUEST, model="nobody")
 
 
+def test_a_server_that_still_loads_its_models_is_waited_for() -> None:
+    def script(asked: Asked) -> Iterable[Step]:
+        loaded = len(there.asked) > 20
+        if asked.path.startswith("/v2/models/") and not loaded:
+            return json_answer({"error": "Request for unknown model: has no available versions"}, 400)
+        if asked.path == "/v2/health/ready" and not loaded:
+            return [Head(400, "text/plain", 0)]
+        return json_answer(FRONTEND)
+
+    with SseServer(script) as there:
+        assert asyncio.run(detect_target(there.url, timeout=30)).kind == "triton-http"
+    with SseServer(lambda _: [Head(400, "text/plain", 0)]) as there, pytest.raises(ServerUnreachable):
+        asyncio.run(detect_target(there.url, timeout=0.2))
+
+
+def test_a_server_without_a_known_model_is_not_waited_for() -> None:
+    def script(asked: Asked) -> Iterable[Step]:
+        return json_answer({}) if "health" in asked.path else json_answer({"error": "Request for unknown model"}, 400)
+
+    with SseServer(script) as there, pytest.raises(UsageError, match="no model that can be load-tested"):
+        asyncio.run(detect_target(there.url, timeout=300))
+
+
 @pytest.mark.parametrize(
     ("url", "kind"),
     [

@@ -12,7 +12,7 @@ from trtspec.wire.sse import EventSplitter
 
 def split(*pieces: bytes) -> list[bytes]:
     splitter = EventSplitter()
-    return [data for piece in pieces for _, data in splitter.feed(piece)]
+    return [data for piece in pieces for data in splitter.feed(piece)]
 
 
 def test_two_events_in_one_read() -> None:
@@ -36,15 +36,9 @@ def test_comments_other_fields_and_line_ends() -> None:
     assert split(b"retry: 10\n\n\n\ndata\n\n") == [b""]
 
 
-def test_places_of_events_are_offsets_in_the_stream() -> None:
-    splitter = EventSplitter()
-    assert list(splitter.feed(b"data: a\n\nda")) == [(9, b"a")]
-    assert list(splitter.feed(b"ta: b\n\n: x\n\ndata: c\n\n")) == [(18, b"b"), (32, b"c")]
-
-
 def test_what_no_blank_line_ends() -> None:
     splitter = EventSplitter()
-    list(splitter.feed(b"data: a\n\ndata: [DONE]\n"))
+    assert splitter.feed(b"data: a\n\ndata: [DONE]\n") == [b"a"]
     assert splitter.rest() == b"[DONE]"
     assert EventSplitter().rest() is None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +12,32 @@ from click.core import ParameterSource
 from trtspec.errors import UsageError
 from trtspec.spec import SpecFile, load_spec
 
-__all__ = ["arms_of_addresses", "from_here", "spec_is_named", "spec_or_addresses"]
+__all__ = ["arms_of_addresses", "from_here", "require_own_options", "spec_is_named", "spec_or_addresses"]
 
 
 def spec_is_named() -> bool:
     """Whether the running command was given a spec on its command line."""
     source = click.get_current_context().get_parameter_source("spec_path")
     return source is not ParameterSource.DEFAULT
+
+
+def require_own_options(beside: Set[str]) -> None:
+    """UsageError where --resume comes with an option that would not be used: a run goes on as it was begun.
+
+    `beside` are the names of options that may stand beside it.
+    """
+    context = click.get_current_context()
+    given = [
+        max(option.opts, key=len)
+        for option in context.command.params
+        if isinstance(option, click.Option)
+        and option.name not in beside
+        and context.get_parameter_source(option.name or "") is ParameterSource.COMMANDLINE
+    ]
+    if given:
+        raise UsageError(
+            f"--resume goes on with the run's own options, not with {', '.join(given)}", fix="leave it out"
+        )
 
 
 def spec_or_addresses(path: Path, first: str | None) -> SpecFile | None:

@@ -18,6 +18,7 @@ from trtspec.cli.build_view import show_preview
 from trtspec.cli.command import command as make_command
 from trtspec.cli.command import command_line, examples, spec_argument
 from trtspec.cli.output import Sink
+from trtspec.errors import UsageError
 from trtspec.spec import ROLES, Role, SpecFile, load_spec
 from trtspec.units import bytes_text, duration_text
 
@@ -44,7 +45,7 @@ __all__ = ["command"]
 @click.option("--full-hash", is_flag=True, help="Let keys cover every byte of the weights, not samples (tensorrt_llm).")
 @click.option("--in-docker", "image", metavar="IMAGE", help="Run the programs in this image or tag (tensorrt_llm).")
 def command(sink: Sink, spec_path: Path, roles: tuple[Role, ...], dry_run: bool, **options: Any) -> None:
-    """Build the engines: baseline, target and draft.
+    """Build the engines: baseline, target and draft (where a second model drafts).
 
     Reads Hugging Face folders (safetensors, sharded or not; for the torch runtime also one GGUF file; never pickles)
     and writes engines/NAME/ROLE/KEY. The key is a hash of the checkpoint's content and the options, so an engine
@@ -52,7 +53,7 @@ def command(sink: Sink, spec_path: Path, roles: tuple[Role, ...], dry_run: bool,
     the way; a build that was stopped goes on at the first step that is not finished.
     """
     spec_file = load_spec(spec_path)
-    chosen = [role for role in ROLES if role in roles] if roles else list(ROLES)
+    chosen = _chosen(spec_file, roles)
     settings = _settings(spec_file, options)
     if dry_run:
         from trtspec.building import build_preview
@@ -63,6 +64,15 @@ def command(sink: Sink, spec_path: Path, roles: tuple[Role, ...], dry_run: bool,
     with _terminable():
         engines = _build(sink, spec_file, chosen, settings)
     _show(sink, spec_file, engines)
+
+
+def _chosen(spec_file: SpecFile, asked: tuple[Role, ...]) -> list[Role]:
+    """The roles to build, in their usual order."""
+    for role in asked:
+        if role not in spec_file.spec.roles:
+            raise UsageError(f"there is no {role} to build: draft.method is {spec_file.spec.draft.method}",
+                             where=str(spec_file.path), fix="leave out --role draft")  # fmt: skip
+    return [role for role in spec_file.spec.roles if not asked or role in asked]
 
 
 def _settings(spec_file: SpecFile, options: dict[str, Any]) -> BuildSettings:
@@ -115,7 +125,7 @@ def _show(sink: Sink, spec_file: SpecFile, engines: Sequence[BuiltEngine]) -> No
             table.add_row(engine.role, engine.key, bytes_text(engine.size_bytes), duration_text(engine.seconds), state)
         console.print(table)
         console.print(f"[dim]{spec_file.engines(engines[0].role).parent}[/]")
-        if len(engines) == len(ROLES):
+        if len(engines) == len(spec_file.spec.roles):
             console.print(f"[dim]next: {escape(command_line('repo', spec_file.path))}[/]")
 
     result = {"schema": 1, "engines": [_data(engine) for engine in engines]}

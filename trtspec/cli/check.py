@@ -21,6 +21,7 @@ from trtspec.cli.output import Sink
 from trtspec.errors import PairError, UsageError
 from trtspec.rules import CheckResult, check_pair
 from trtspec.spec import Spec, SpecFile, load_spec
+from trtspec.spec.model import DraftModel
 from trtspec.units import bytes_text, count_text
 
 __all__ = ["command"]
@@ -75,10 +76,16 @@ def _spec_file(path: Path, target: Path | None, draft: Path | None) -> SpecFile:
     else:
         loaded = load_spec(path)
     changed = {
-        role: (loaded.spec.target if role == "target" else loaded.spec.draft).model_copy(update={"checkpoint": folder})
+        role: (loaded.spec.target if role == "target" else _with_model(loaded.spec.draft)).model_copy(
+            update={"checkpoint": folder}
+        )
         for role, folder in given.items()
     }
     return SpecFile(path, loaded.spec.model_copy(update=changed))
+
+
+def _with_model(draft: DraftModel) -> DraftModel:
+    return draft if draft.is_model else draft.model_copy(update={"method": "lookup"})
 
 
 def _print(console: Console, result: CheckResult, following: str | None) -> None:
@@ -99,15 +106,16 @@ def _facts_table(result: CheckResult) -> Table:
     summary = result.to_json()["checkpoints"]
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column("")
-    for role in ("target", "draft"):
+    roles = result.facts.roles
+    for role in roles:
         table.add_column(role, overflow="fold")
     for label, key in _ROWS:
-        values = [summary[role][key] for role in ("target", "draft")]
-        if key == "quantization" and values == [None, None]:
+        values = [summary[role][key] for role in roles]
+        if key == "quantization" and not any(values):
             continue
         cells = [_cell(key, value) for value in values]
         if key == "dtypes":
-            cells = [_weights(summary[role], cell) for role, cell in zip(("target", "draft"), cells, strict=True)]
+            cells = [_weights(summary[role], cell) for role, cell in zip(roles, cells, strict=True)]
         table.add_row(label, *(escape(cell) for cell in cells))
     return table
 
@@ -120,7 +128,9 @@ _RELATIONS = {
 
 
 def _pair_line(result: CheckResult) -> str:
-    pair = result.facts.pair
+    pair, draft = result.facts.pair, result.facts.spec.draft
+    if not draft.is_model:
+        return f"draft: prompt lookup, from {draft.lookup_match} tokens that stand in the text again; no second model"
     parts = []
     if pair.tokenizers is not None:
         parts.append(_match_text(pair.tokenizers))

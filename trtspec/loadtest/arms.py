@@ -85,7 +85,10 @@ def open_arms(
 
 
 def placement(options: RunOptions) -> dict[str, Any]:
-    """What is known of the hardware under the arms, for measurement.json; they are never under load at once."""
+    """What is known of the hardware under the arms, for measurement.json; they are never under load at once.
+
+    Arms that have GPUs of their own are not swapped: a server at an address cannot be moved from here.
+    """
     hosts = {_host(url) for url in options.urls.values()}
     shared: bool | None
     if not options.urls or options.aa:
@@ -94,7 +97,13 @@ def placement(options: RunOptions) -> dict[str, Any]:
         shared, reason = False, "the servers run on different hosts: their hardware is part of the difference"
     else:
         shared, reason = None, "both servers run on one host; whether they share its GPUs is not known"
-    return {"shared": shared, "reason": reason, "under_load_at_once": False, "servers": options.servers}
+    return {
+        "shared": shared,
+        "reason": reason,
+        "under_load_at_once": False,
+        "swapped": None if shared else False,
+        "servers": options.servers,
+    }
 
 
 def _given(options: RunOptions, arm: Arm) -> ArmServer:

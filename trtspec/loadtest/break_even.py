@@ -47,19 +47,26 @@ class BreakEven:
         }
 
 
-def break_even(points: Sequence[Point], *, seed: int = 1) -> BreakEven:
+Likeness = Sequence[Sequence[float]]
+
+
+def break_even(points: Sequence[Point], likeness: Likeness | None = None, *, seed: int = 1) -> BreakEven:
     """From (concurrency, speed-up) in rising order of concurrency.
 
     The curve is linear in log2(concurrency) and log(speed-up) between measured points. The interval is that of the
-    crossing over curves drawn from the points' own uncertainty (estimate + spread x Student's t, the levels apart from
-    one another); a curve that does not cross counts as crossing below or above the range.
+    crossing over curves drawn from the points' own uncertainty (estimate + spread x Student's t); a curve that does not
+    cross counts as crossing below or above the range. `likeness` [points, points] says how much the points' errors go
+    together (`trtspec.loadtest.intervals.Strata`); without it they are independent. Levels with the same prompts are
+    off in the same direction, which moves the crossing further than errors that cancel.
     """
-    known = [(at, speedup) for at, speedup in points if speedup.estimate]
+    chosen = [index for index, (_, speedup) in enumerate(points) if speedup.estimate]
+    known = [points[index] for index in chosen]
+    alike = _correlation(likeness or [[float(k == m) for m in range(len(points))] for k in range(len(points))], chosen)
     where, reason = _crossing([(at, speedup.estimate or 0.0) for at, speedup in known])
     if len(known) < 2 or any(speedup.spread is None for _, speedup in known):
         needed = "needs an interval at two concurrencies or more"
         return BreakEven(where, reason, interval_reason=needed)
-    crossings = _drawn(known, seed)
+    crossings = _drawn(known, alike, seed)
     if not len(crossings):
         return BreakEven(where, reason, interval_reason="the speed-up does not fall steadily with concurrency")
     low, high = _limits(crossings)
@@ -81,14 +88,34 @@ def _crossing(known: Sequence[tuple[float, float]]) -> tuple[float | None, str |
     return None, "the speed-up does not fall steadily with concurrency"
 
 
-def _drawn(known: Sequence[Point], seed: int) -> NDArray[Any]:
+def _correlation(likeness: Likeness, chosen: Sequence[int]) -> list[list[float]]:
+    return [[likeness[k][m] / math.sqrt(likeness[k][k] * likeness[m][m]) for m in chosen] for k in chosen]
+
+
+def _root(matrix: Sequence[Sequence[float]]) -> list[list[float]]:
+    """The lower triangle whose product with its transpose is `matrix` (Cholesky); columns that add nothing are 0."""
+    found = [[0.0] * len(matrix) for _ in matrix]
+    for row, values in enumerate(matrix):
+        for column in range(row + 1):
+            rest = values[column] - math.fsum(a * b for a, b in zip(found[row], found[column], strict=True))
+            if row == column:
+                found[row][row] = math.sqrt(rest) if rest > 1e-9 else 0.0
+            elif found[column][column]:
+                found[row][column] = rest / found[column][column]
+    return found
+
+
+def _drawn(known: Sequence[Point], correlation: Sequence[Sequence[float]], seed: int) -> NDArray[Any]:
     """log2 of the crossing of every drawn curve, -inf and inf where it lies outside; curves that rise are dropped."""
     import numpy as np
-    from scipy.special import stdtrit
+    from scipy.special import ndtr, stdtrit
 
     rng = np.random.default_rng(seed)
-    # quantiles of uniform draws, so that levels with few units get Student's long tails
-    uniform = rng.random((_DRAWS, len(known)))
+    normal = rng.standard_normal((len(known), _DRAWS))
+    # added up one by one: the last digits of a matrix product differ between processors
+    together = [sum(share * own for share, own in zip(row, normal, strict=True)) for row in _root(correlation)]
+    # quantiles, so that levels with few units get Student's long tails
+    uniform = ndtr(np.stack(together, axis=1))
     spreads = np.array([speedup.spread for _, speedup in known])
     degrees = np.array([speedup.degrees for _, speedup in known])
     curves = np.log([speedup.estimate or 1.0 for _, speedup in known]) + stdtrit(degrees, uniform) * spreads

@@ -47,10 +47,10 @@ class Attained:
 def attained(label: str, group: Group, levels: Mapping[str, float], rate: float | None) -> Attained:
     """What the requests of one arm and level attained; hits None where a service level cannot be judged."""
     sample = Sample(group.table, group.measured)
-    good = met(sample, levels)
-    return Attained(
-        parse_level(label), None if good is None else int(good.sum()), len(sample.rows) + len(group.failed), rate
-    )
+    good, level = met(sample, levels), parse_level(label)
+    # what an open loop carries is what comes, whatever pauses lie between its requests
+    carried = rate if level.closed or level.value is None else level.value
+    return Attained(level, None if good is None else int(good.sum()), len(sample.rows) + len(group.failed), carried)
 
 
 def capacity_section(
@@ -58,7 +58,7 @@ def capacity_section(
 ) -> dict[str, Any]:
     """The `capacity` section. Levels of one kind (closed loop, or one kind of arrivals) form a ladder.
 
-    An arm's capacity is the requests per second at the highest step up to which every step meets the service levels,
+    An arm's capacity is the requests per second (a closed loop's finished ones, an open loop's arrivals) at the highest step up to which every step meets the service levels,
     and, where the next step does not, interpolated towards it by the share that met them. `ratio` is the speculative
     arm's over the baseline's on the same ladder.
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from trtspec.loadtest.caveat import Caveat, Check, found_caveats
@@ -11,6 +12,7 @@ from trtspec.loadtest.design_caveats import DESIGN, protocols
 from trtspec.loadtest.evidence import Evidence, answers_in_one_piece
 from trtspec.loadtest.records import concurrency_label
 from trtspec.loadtest.steady_state import UNSTEADY, halves, steady_windows
+from trtspec.loadtest.table import UNKNOWN
 from trtspec.loadtest.units import levels_of
 from trtspec.spec.names import ARMS, BASELINE_ARM, SPECULATIVE
 
@@ -54,6 +56,7 @@ def caveats(evidence: Evidence) -> list[Caveat]:
     """All warnings that apply, the gravest first."""
     checks = (
         Check("stopped", "general", _stopped),
+        Check("resumed", "general", _resumed),
         Check("failed-requests", "general", _errors),
         *DESIGN,
         Check("answers-in-one-piece", "metrics", _one_piece),
@@ -62,6 +65,7 @@ def caveats(evidence: Evidence) -> list[Caveat]:
         Check("few-blocks", "speed", _few_blocks),
         Check("drift", "run", _drift),
         Check("transient", "run", _transient),
+        Check("calibrated-elsewhere", "run", _calibrated_elsewhere),
         Check("client-lag", "run", _client),
         Check("foreign-traffic", "server", _foreign_traffic),
         Check("sampling", "outputs", _sampling),
@@ -78,6 +82,25 @@ def _stopped(evidence: Evidence) -> list[str]:
     return [f"the load test was stopped: {stopped}"] if stopped else []
 
 
+def _resumed(evidence: Evidence) -> list[str]:
+    resumed = evidence.measurement.get("resumed")
+    changed = resumed.get("changed") if isinstance(resumed, Mapping) else None
+    if not isinstance(changed, list) or not changed:
+        return []
+    arms = " and ".join(f"the {arm} arm" for arm in changed)
+    return [f"the run was interrupted, and another server, or one set differently, answered as {arms} afterwards"]
+
+
+def _calibrated_elsewhere(evidence: Evidence) -> list[str]:
+    """What noise does at one load says little about another."""
+    calibration = evidence.measurement.get("calibration")
+    loads = calibration.get("loads") if isinstance(calibration, Mapping) else None
+    if not isinstance(loads, list):
+        return []
+    missing = [level.label for level, _ in levels_of(evidence.pairs) if level.label not in loads]
+    return [f"the A/A run has not measured {', '.join(missing)}: its noise is that of other loads"] if missing else []
+
+
 def _errors(evidence: Evidence) -> list[str]:
     groups = {arm: evidence.arm(arm) for arm in ARMS}
     failed = [
@@ -86,7 +109,8 @@ def _errors(evidence: Evidence) -> list[str]:
         if len(group.failed)
     ]
     table = evidence.table
-    cancelled = int((table.cancelled & ~table.failed).sum())
+    # what fills a load up is cancelled by design, and never counted
+    cancelled = int((table.cancelled & ~table.failed & (table.excluded == UNKNOWN)).sum())
     ours = "were cancelled by the load generator; they are left out, and the server may have worked on them for a while"
     return [*failed, *([f"{cancelled} requests {ours}"] if cancelled else [])]
 
@@ -164,7 +188,8 @@ def _client(evidence: Evidence) -> list[str]:
     if lag <= _CLIENT_BOUND * per_token:
         return []
     return [
-        f"the load generator itself lags {lag * 1e3:.1f} ms (median): too much beside {per_token * 1e3:.1f} ms a token"
+        f"the load generator itself lags {lag * 1e3:.1f} ms (median), much beside {per_token * 1e3:.1f} ms a token: "
+        "waits for single texts are rough"
     ]
 
 

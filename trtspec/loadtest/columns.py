@@ -8,7 +8,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from trtspec.loadtest.chunk_columns import Chunks, check_order
-from trtspec.loadtest.raw_values import NEVER, NotPlain, counts, integers, only, small
+from trtspec.loadtest.raw_values import NEVER, NotPlain, counts, instants, integers, only, small
 from trtspec.loadtest.records import CANCEL_REASONS, STAMPS, TOKEN_SOURCES, Record, concurrency_label
 from trtspec.spec.names import ARMS
 
@@ -85,7 +85,7 @@ class RawBatch:
         self._chunks(
             [chunk.t_ns for chunk in chunks], [chunk.text for chunk in chunks], [chunk.tokens for chunk in chunks]
         )
-        self._server(None if server is None else {**vars(server)})
+        self._server(None if server is None else server._asdict())
         if perf is not None:
             self._stamps(vars(perf))
         self._marked.append(record.marked)
@@ -161,7 +161,7 @@ class RawBatch:
     def _chunk_columns(self, columns: Mapping[str, Column]) -> dict[str, Column]:
         import numpy as np
 
-        times = integers(self._times, absent=False)
+        times = instants(self._times, absent=False)
         tokens = counts(self._tokens)
         visible = np.array(self._visible, dtype=bool)
         offsets = np.cumsum([0, *self._counts])
@@ -193,15 +193,15 @@ def _plain_columns(raw: Mapping[str, Sequence[Any]]) -> dict[str, Column]:
         only({bool, type(None)}, raw[name])
     if not set(raw["cancel_reason"]) <= {None, *_REASONS}:
         raise NotPlain
-    start = integers(raw["start_ns"], absent=False)
-    scheduled = integers(raw["scheduled_ns"], missing=NEVER)
+    start = instants(raw["start_ns"], absent=False)
+    scheduled = instants(raw["scheduled_ns"])
     numbers = {name: small(integers(raw[name])) for name in ("block", "order", "worker", "turn", "draft_length")}
     return {
         "arm": np.array([_ARM_CODES[arm] for arm in raw["arm"]], dtype=np.int8),
         "concurrency": np.maximum(counts(raw["concurrency"]), 1),
         "start_ns": start,
         "origin_ns": np.where(scheduled == NEVER, start, scheduled),
-        "end_ns": integers(raw["end_ns"], missing=NEVER),
+        "end_ns": instants(raw["end_ns"]),
         "max_tokens": counts(raw["max_tokens"]),
         "counted_tokens": counts(raw["counted_tokens"]),
         "synthetic": np.array(raw["synthetic"], dtype=bool),

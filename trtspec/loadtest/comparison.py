@@ -17,14 +17,14 @@ from trtspec.loadtest.economy import cost_section
 from trtspec.loadtest.equality import equality
 from trtspec.loadtest.evidence import Evidence, answers_in_one_piece
 from trtspec.loadtest.goodput import service_levels
-from trtspec.loadtest.intervals import row
+from trtspec.loadtest.intervals import Interval, row
 from trtspec.loadtest.level_result import level_results
 from trtspec.loadtest.pairing import Pairs
 from trtspec.loadtest.positions import acceptance_by_position
-from trtspec.loadtest.speedups import headline, pair_speedups, throughput_speedup
+from trtspec.loadtest.speedups import closed_throughput, headline, pair_speedups
 from trtspec.loadtest.steady_state import steady_state
-from trtspec.loadtest.throughput import active_intervals
-from trtspec.loadtest.units import units_of
+from trtspec.loadtest.throughput import measure_load
+from trtspec.loadtest.units import Units, units_of
 from trtspec.loadtest.verdict import AA, INCONCLUSIVE, Level, overall_code, verdict_sentence
 from trtspec.spec.names import ARMS, SPECULATIVE
 
@@ -70,9 +70,18 @@ class _Comparison:
         return any(answers_in_one_piece(evidence.table, evidence.arm(arm).measured) for arm in ARMS)
 
     @cached_property
+    def _units(self) -> Units:
+        return units_of(self._pairs)
+
+    @cached_property
+    def _headline(self) -> Interval:
+        """Over all levels."""
+        return headline(self._pairs, self._units)
+
+    @cached_property
     def _noise(self) -> dict[str, Any]:
         evidence = self._evidence
-        return noise_floor(headline(self._pairs), evidence.provenance, evidence.measurement)
+        return noise_floor(self._headline, evidence.provenance, evidence.measurement)
 
     @cached_property
     def _levels(self) -> list[Level]:
@@ -81,9 +90,8 @@ class _Comparison:
 
     def speed(self) -> dict[str, Any]:
         """Speed-ups: overall, by level and by category."""
-        units = units_of(self._pairs)
-        overall = pair_speedups(self._pairs, one_piece=self._one_piece, units=units)
-        overall["output_tokens_per_second"] = throughput_speedup(self._pairs, units)
+        overall = pair_speedups(self._pairs, one_piece=self._one_piece, units=self._units)
+        overall["output_tokens_per_second"] = closed_throughput(self._pairs)
         by_load = {
             result.load.label: {
                 **result.to_json(INCONCLUSIVE if self._withheld else level.code),
@@ -122,7 +130,7 @@ class _Comparison:
             "break_even_concurrency": found.at,
             "break_even_reason": found.reason,
             "break_even_interval": found.interval_json(),
-            "detectable_effect": detectable_effect(headline(self._pairs)),
+            "detectable_effect": detectable_effect(self._headline),
             "noise_floor": self._noise,
             "client_bound": {
                 "bound": any(result.client.reason for result in self._results),
@@ -138,15 +146,17 @@ class _Comparison:
         if self._withheld:
             return INCONCLUSIVE, f"No verdict: {self._withheld}."
         if is_aa(self._evidence.provenance) and self._levels:
-            return AA, aa_sentence(headline(self._pairs))
+            return AA, aa_sentence(self._headline)
         return overall_code(self._levels), verdict_sentence(self._levels)
 
     def _break_even(self) -> BreakEven:
         if self._withheld:
             reason = f"no verdict: {self._withheld}"
             return BreakEven(None, reason, interval_reason=reason)
-        points = [(r.load.value, r.headline) for r in self._results if r.load.closed and r.load.value]
-        return break_even(points, seed=self._seed)
+        at = [index for index, r in enumerate(self._results) if r.load.closed and r.load.value]
+        points = [(self._results[index].load.value or 1.0, self._results[index].headline) for index in at]
+        alike = self._units.strata.likeness.tolist()
+        return break_even(points, [[alike[k][m] for m in at] for k in at], seed=self._seed)
 
     def explanations(self) -> dict[str, Any]:
         """Why it is so, and what it means for capacity and cost."""
@@ -182,6 +192,4 @@ class _Comparison:
 
 
 def _requests_per_second(group: Any) -> float | None:
-    starts, ends = active_intervals(group.table, group.measured)
-    active = float((ends - starts).sum()) * 1e-9
-    return len(group.measured) / active if active > 0 else None
+    return measure_load(group.table, group.measured, group.others, group.failed).requests_per_second

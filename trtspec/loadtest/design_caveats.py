@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from trtspec.loadtest.calibration import is_aa
 from trtspec.loadtest.caveat import Check
 from trtspec.loadtest.costs import latency_ns
 from trtspec.loadtest.evidence import Evidence
@@ -12,7 +13,7 @@ from trtspec.loadtest.levels import parse_level
 from trtspec.loadtest.pairing import repeated_prompts
 from trtspec.loadtest.records import TOKEN_SOURCES
 from trtspec.loadtest.selection import Group
-from trtspec.loadtest.table import UNKNOWN, Table
+from trtspec.loadtest.table import NEVER, UNKNOWN, Table
 from trtspec.loadtest.throughput import active_intervals
 from trtspec.spec.names import ARMS, BASELINE_ARM, SPECULATIVE, Arm
 
@@ -26,6 +27,9 @@ _OVERLAP = 0.02
 # share of answers that end at their token limit
 _CUT = 0.99
 _FEWEST = 5
+# latency at the end of an open loop's blocks over that at their begin, and the requests that it takes to tell
+_GROWING = 1.5
+_FEWEST_OF_A_THIRD = 10
 # how late the latest of 100 requests may be sent, as a share of the mean latency
 _LATE = 0.10
 
@@ -104,6 +108,43 @@ def _overlap(one: tuple[NDArray[Any], NDArray[Any]], other: tuple[NDArray[Any], 
     return float(np.diff(times)[depth[:-1] == 2].sum())
 
 
+def _own_hardware(evidence: Evidence) -> list[str]:
+    placement = evidence.measurement.get("placement") or {}
+    if placement.get("shared") is not False or is_aa(evidence.provenance):
+        return []
+    way_out = "deploy the arms the other way round and measure again, or put both on one machine"
+    return [f"each arm has hardware of its own, which is part of the difference: {way_out}"]
+
+
+def _overloaded(evidence: Evidence) -> list[str]:
+    """A queue that grows while a block lasts would go on growing: the block's end hides it."""
+    texts = []
+    for (arm, label), group in evidence.groups.items():
+        growth = None if parse_level(label).closed else _growth_in_blocks(evidence.table, group.measured)
+        if growth is not None and growth > _GROWING:
+            texts.append(
+                f"at {label} the {arm} arm's answers take {growth:.1f} times as long at the end of a block as at its "
+                "begin: it does not keep up, and in the long run they would take longer than any figure here"
+            )
+    return texts
+
+
+def _growth_in_blocks(table: Table, rows: NDArray[Any]) -> float | None:
+    """Mean latency of the requests in the last third of their blocks over that of the first third; None for few."""
+    import numpy as np
+
+    rows = rows[(table.block[rows] >= 0) & (table.last_ns[rows] != NEVER)]
+    order = np.lexsort((table.origin_ns[rows], table.block[rows]))
+    rows = rows[order]
+    _, first, sizes = np.unique(table.block[rows], return_index=True, return_counts=True)
+    place = (np.arange(len(rows)) - np.repeat(first, sizes) + 0.5) / np.repeat(sizes, sizes)
+    latency = latency_ns(table, rows)
+    early, late = latency[place < 1 / 3], latency[place > 2 / 3]
+    if min(len(early), len(late)) < _FEWEST_OF_A_THIRD:
+        return None
+    return float(late.sum() / len(late) / (early.sum() / len(early)))
+
+
 def _warm_up(evidence: Evidence) -> list[str]:
     table = evidence.table
     code = table.code("warm-up")
@@ -125,8 +166,28 @@ def _repeats(evidence: Evidence) -> list[str]:
     repeats = repeated_prompts(evidence.table)
     if not repeats:
         return []
-    effect = "caches of known prefixes make their first token early, and pairs are not independent"
+    effect = "caches of known prefixes make their first token early; intervals count each prompt once"
     return [f"{repeats} requests repeated a prompt: {effect}"]
+
+
+def _conversations_apart(evidence: Evidence) -> list[str]:
+    """Each arm's later turns carry its own earlier answers: where these differ, so do the prompts."""
+    import numpy as np
+
+    table, pairs = evidence.table, evidence.pairs
+    pairs = pairs.select(table.session[pairs.baseline] >= 0)
+    if not len(pairs):
+        return []
+    turn, key = table.turn[pairs.baseline], pairs.load.astype(np.int64) * len(table.names)
+    _, which = np.unique(key + table.session[pairs.baseline], return_inverse=True)
+    apart = table.text_hash[pairs.baseline] != table.text_hash[pairs.speculative]
+    first = np.full(int(which.max()) + 1, np.iinfo(np.int64).max)
+    np.minimum.at(first, which[apart], turn[apart])
+    later = int((turn > first[which]).sum())
+    if not later:
+        return []
+    effect = "their conversations, and so their prompts, are not the same in both arms"
+    return [f"{later} later turns came after answers that differ: {effect}"]
 
 
 def _again_at_other_levels(evidence: Evidence) -> list[str]:
@@ -177,7 +238,8 @@ def _late_sends(evidence: Evidence) -> list[str]:
             continue
         late = float(np.quantile(table.start_ns[rows] - table.origin_ns[rows], 0.99)) * 1e-6
         if late > _LATE * float(np.nanmean(latency_ns(table, rows))) * 1e-6:
-            texts.append(f"the schedule of {label} could not be kept ({arm}): 1 of 100 requests was {late:.0f} ms late")
+            share = "1 of 100 requests was" if len(rows) >= 100 else "one request was"
+            texts.append(f"the schedule of {label} could not be kept ({arm}): {share} {late:.0f} ms late or more")
     return texts
 
 
@@ -191,17 +253,30 @@ def _draft_lengths(evidence: Evidence) -> list[str]:
     return [f"draft lengths differ between requests ({', '.join(map(str, lengths[:6].tolist()))}): speed-ups mix them"]
 
 
+def _rounded_weights(evidence: Evidence) -> list[str]:
+    """The torch runtime's weights in fewer bits than the checkpoint's (the spec's `torch.weights`)."""
+    section = (evidence.provenance.get("spec") or {}).get("torch") or {}
+    weights = section.get("weights", "exact")
+    if weights == "exact":
+        return []
+    return [f"both arms ran with weights rounded to {weights}: their answers are not exactly the checkpoint's"]
+
+
 DESIGN = (
     Check("synthetic-prompts", "general", _synthetic),
     Check("forced-lengths", "acceptance", _forced_lengths),
     Check("arms-apart-in-time", "general", _one_after_the_other),
     Check("arms-at-once", "load", _at_once),
+    Check("own-hardware", "general", _own_hardware),
     Check("warm-up", "run", _warm_up),
     Check("start-burst", "run", _start_burst),
     Check("repeated-prompts", "speed", _repeats),
+    Check("conversations-apart", "speed", _conversations_apart),
     Check("prompts-at-several-loads", "load", _again_at_other_levels),
     Check("unpaired-answers", "speed", _unpaired),
     Check("token-sources", "metrics", _token_sources),
     Check("late-sends", "run", _late_sends),
+    Check("overloaded", "load", _overloaded),
     Check("draft-lengths", "acceptance", _draft_lengths),
+    Check("rounded-weights", "outputs", _rounded_weights),
 )

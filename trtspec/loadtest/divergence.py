@@ -19,10 +19,12 @@ from trtspec.loadtest.sender import ArmClient, SendOptions
 from trtspec.spec.names import BASELINE_ARM, SPECULATIVE, Arm
 from trtspec.wire import Connection, next_token_logits
 
-__all__ = ["LIMIT", "NEAR_TIE", "Diverged", "Examiner", "examine"]
+__all__ = ["LIMIT", "LOGIC_FAULT", "NEAR_TIE", "NOT_EXAMINED", "Diverged", "Examiner", "arithmetic", "examine"]
 
-# at most so many pairs are asked again
+# at most so many pairs of a load test are asked again
 LIMIT = 20
+LOGIC_FAULT = "logic fault?"
+NOT_EXAMINED = "not examined"
 # a choice between logits closer than this may fall either way, by computation type: about what another order of
 # summation changes in a logit of size 20
 NEAR_TIE = {"float32": 0.01, "float16": 0.1, "bfloat16": 0.5}
@@ -32,16 +34,43 @@ _BEYOND = 16
 
 @dataclass(frozen=True)
 class Examiner:
-    """Both arms' gRPC connections, what makes requests, and the engines' computation type (None: unknown)."""
+    """Both arms' gRPC connections, what makes requests, and the engines' type and runtime (None: unknown)."""
 
     connections: Mapping[Arm, Connection]
     options: SendOptions
     dtype: str | None = None
+    runtime: str | None = None
 
-    @property
-    def threshold(self) -> float:
-        """Gap of two logits up to which a choice counts as a near-tie."""
-        return NEAR_TIE.get(self.dtype or "", _UNKNOWN_TYPE)
+    def threshold(self, logits: Any) -> dict[str, Any]:
+        """`arithmetic`, and `threshold`: the gap of two logits up to which a choice counts as a near-tie."""
+        found = arithmetic(logits, self.dtype, self.runtime)
+        return {"arithmetic": found, "threshold": NEAR_TIE.get(found or "", _UNKNOWN_TYPE)}
+
+
+def arithmetic(logits: Any, stored: str | None, runtime: str | None) -> str | None:
+    """The type that float32 `logits` were computed in; None when that cannot be told.
+
+    An engine's own type, with two exceptions. The torch runtime computes in float32 on a CPU whatever is stored, which
+    shows in logits that the stored type cannot hold. Of a server that nothing is known of, logits that are all exact
+    in a narrower type were computed in it.
+    """
+    if stored is None:
+        return next((name for name in ("bfloat16", "float16") if _exact(logits, name)), None)
+    if runtime == "torch" and stored != "float32" and not _exact(logits, stored):
+        return "float32"
+    return stored
+
+
+def _exact(logits: Any, dtype: str) -> bool:
+    """Whether every finite logit is a number of that type."""
+    import numpy as np
+
+    finite = np.asarray(logits, dtype=np.float32)
+    finite = finite[np.isfinite(finite)]
+    if dtype == "bfloat16":  # the upper half of a float32
+        return not (finite.view(np.uint32) & 0xFFFF).any()
+    with np.errstate(over="ignore"):
+        return bool((finite.astype(np.float16).astype(np.float32) == finite).all())
 
 
 @dataclass(frozen=True)
@@ -68,14 +97,16 @@ class _Tokens:
         return len(self.texts)
 
 
-async def examine(examiner: Examiner, diverged: Sequence[Diverged]) -> list[dict[str, Any]]:
-    """What is known about the first divergence of each pair that diverged, at most `LIMIT` of them.
+async def examine(
+    examiner: Examiner, diverged: Sequence[Diverged], *, limit: int | None = LIMIT
+) -> list[dict[str, Any]]:
+    """What is known about the first divergence of each pair that diverged, at most `limit` of them (None: all).
 
     Each has `verdict`: "near-tie", "logic fault?", "not reproduced" (asked again, the arms agree, and the place is no
     near-tie) or "not examined" with a `reason`.
     """
     results = []
-    for one in diverged[:LIMIT]:
+    for one in diverged[:limit]:
         pair = one.pair
         place = first_divergence(pair)
         found = await _examined(examiner, one, place)
@@ -98,7 +129,7 @@ async def _examined(examiner: Examiner, one: Diverged, place: Mapping[str, Any])
 
 
 def _unknown(reason: str) -> dict[str, Any]:
-    return {"verdict": "not examined", "reason": reason}
+    return {"verdict": NOT_EXAMINED, "reason": reason}
 
 
 async def _tokens(examiner: Examiner, arm: Arm, job: Job) -> _Tokens:
@@ -125,16 +156,18 @@ async def _at_first_difference(
         chosen = baseline.ids[at], speculative.ids[at]
         logits = await _logits(examiner, [*baseline.prompt, *baseline.ids[:at]])
         gap = float(logits.max() - min(logits[chosen[0]], logits[chosen[1]]))
-        verdict = "near-tie" if gap <= examiner.threshold else "logic fault?"
+        rule = examiner.threshold(logits)
+        verdict = "near-tie" if gap <= rule["threshold"] else LOGIC_FAULT
         tokens = {"baseline_token": chosen[0], "speculative_token": chosen[1]}
-        return {"token_index": at, **tokens, **_best(logits), "logit_gap": gap, "verdict": verdict}
+        return {"token_index": at, **tokens, **_best(logits), "logit_gap": gap, **rule, "verdict": verdict}
     # the arms agree this time (other requests shared the passes before): look at the place where they parted
     at = baseline.count_before(character)
     logits = await _logits(examiner, [*baseline.prompt, *baseline.ids[:at]])
     best = _best(logits)
     gap = best["two_best"][0]["logit"] - best["two_best"][1]["logit"]
-    verdict = "near-tie" if gap <= examiner.threshold else "not reproduced"
-    return {"token_index": at, **best, "logit_gap": gap, "verdict": verdict}
+    rule = examiner.threshold(logits)
+    verdict = "near-tie" if gap <= rule["threshold"] else "not reproduced"
+    return {"token_index": at, **best, "logit_gap": gap, **rule, "verdict": verdict}
 
 
 async def _logits(examiner: Examiner, ids: Sequence[int]) -> Any:

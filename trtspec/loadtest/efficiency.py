@@ -9,6 +9,7 @@ once, and the calls between.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,8 @@ __all__ = ["Efficiency", "efficiency", "rounds_after_first"]
 
 # a wait of so many times the mean one is a stall
 _STALL = 3.0
+# a part with this share of the way from the predicted to the measured speed-up is named in the verdict
+_NAMED = 1 / 3
 
 
 @dataclass(frozen=True)
@@ -69,16 +72,29 @@ class Efficiency:
             "reason": self.reason,
         }
 
-    def sentence(self) -> str | None:
-        """Why the speed-up is what it is, for the verdict."""
+    def sentence(self, told: float | None = None) -> str | None:
+        """Why the speed-up is what it is, for the verdict; `told` is the number that stands there already."""
         if self.predicted is None or self.measured is None or self.tokens_per_round is None:
             return None
         cost = f"takes as long as {self.round_cost:.2f} baseline steps"
         text = f"a round brings {self.tokens_per_round:.2f} tokens and {cost}"
         if abs(self.measured / self.predicted - 1) <= 0.05:
             return text
-        rest = "the first token and uneven rounds" if self.measured < self.predicted else "an earlier first token"
-        return f"{text}, which alone would be {self.predicted:.2f} times; {rest} make it {self.measured:.2f}"
+        made = f"{text}, which alone would be {self.predicted:.2f} times; {self._rest()} make it {self.measured:.2f}"
+        apart = told is not None and abs(told - self.measured) >= 0.01
+        return f"{made} (in those pairs whose rounds are known)" if apart else made
+
+    def _rest(self) -> str:
+        """What leads from the predicted speed-up to the measured one: whatever is at least a third of the way."""
+        assert self.decode
+        assert self.predicted
+        assert self.measured
+        way = math.log(self.measured / self.predicted)
+        parts = {
+            "uneven rounds": math.log(self.decode / self.predicted) / way,
+            "the first token and the ending": math.log(self.measured / self.decode) / way,
+        }
+        return ", ".join(name for name, share in parts.items() if share >= _NAMED)
 
 
 def efficiency(pairs: Pairs, measured: Interval) -> Efficiency:

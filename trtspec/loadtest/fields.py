@@ -6,11 +6,20 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
-__all__ = ["FieldError", "Fields"]
+__all__ = ["FieldError", "Fields", "is_unicode"]
 
 Choice = TypeVar("Choice", bound=str)
 _MISSING: Any = object()
 _LARGEST = 2**63 - 1
+
+
+def is_unicode(text: str) -> bool:
+    """False for text with half a surrogate pair, which JSON can hold and no file or request can."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 class FieldError(ValueError):
@@ -59,7 +68,7 @@ class Fields:
         value = self._get(key, _MISSING if default is None else default)
         if not isinstance(value, str):
             raise self._wrong(key, "a string")
-        if any("\ud800" <= char <= "\udfff" for char in value):
+        if not is_unicode(value):
             raise self._wrong(key, "valid Unicode text")
         return value
 
@@ -108,6 +117,28 @@ class Fields:
         if not isinstance(value, list) or not all(type(item) is int and 0 <= item <= _LARGEST for item in value):
             raise self._wrong(key, "a list of counts")
         return tuple(value)
+
+    def value(self, key: str) -> Any:
+        """Whatever is below `key`."""
+        return self._get(key)
+
+    def items(self, key: str) -> list[Any]:
+        """A list of anything."""
+        value = self._get(key)
+        if not isinstance(value, list):
+            raise self._wrong(key, "a list")
+        return value
+
+    def scalar(self, key: str) -> str | int:
+        """A string or a whole number."""
+        return self.text(key) if isinstance(self._get(key), str) else self.integer(key)
+
+    def one_text(self, key: str) -> str:
+        """A string, or a list with one."""
+        value = self._get(key)
+        if isinstance(value, list) and len(value) == 1:
+            return Fields({key: value[0]}, self._path).text(key)
+        return self.text(key)
 
     def flag(self, key: str) -> bool:
         """True or False; absent is False."""

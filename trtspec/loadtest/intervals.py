@@ -25,6 +25,7 @@ __all__ = [
     "MINIMUM",
     "RATE_SIGNS",
     "Interval",
+    "Strata",
     "UnitWord",
     "batched_interval",
     "batches",
@@ -34,11 +35,11 @@ __all__ = [
     "unknown",
 ]
 
-UnitWord = Literal["pairs", "blocks"]
+UnitWord = Literal["pairs", "prompts", "blocks"]
 
 CONFIDENCE = 0.95
 # fewer units say too little about how units differ; a block is a sum over many requests and needs fewer
-MINIMUM = {"pairs": 5, "blocks": 3}
+MINIMUM = {"pairs": 5, "prompts": 5, "blocks": 3}
 # neighbouring units are merged until fewer than twice this many are left: it costs 1 % of the width and makes noise
 # that lasts longer than one unit harmless
 _UNITS = 40
@@ -76,6 +77,22 @@ class Interval:
     def holds_one(self) -> bool:
         """True when the interval contains 1: no difference is shown."""
         return self.low is not None and self.high is not None and self.low <= 1 <= self.high
+
+
+@dataclass(frozen=True)
+class Strata:
+    """The load level of every unit, and by how much levels vary together.
+
+    `likeness` [levels, levels]: the variance of a sum over levels is Σ likeness[k, l] x s[k] x s[l], s being each
+    level's own standard error over its units. The unit matrix says that levels are independent of one another.
+    """
+
+    of: NDArray[Any]
+    likeness: NDArray[Any]
+
+    def select(self, chosen: NDArray[Any]) -> Strata:
+        """Of some of the units."""
+        return Strata(self.of[chosen], self.likeness)
 
 
 def unknown(reason: str, count: int = 0) -> Interval:
@@ -118,7 +135,7 @@ def ratio_interval(
     sums: NDArray[Any],
     signs: Sequence[float] = AB_SIGNS,
     *,
-    strata: NDArray[Any] | None = None,
+    strata: Strata | None = None,
     count: int | None = None,
     unit: UnitWord = "pairs",
 ) -> Interval:
@@ -128,7 +145,8 @@ def ratio_interval(
     (1, -1, -1, 1): (Σ baseline time / Σ baseline work) / (Σ speculative time / Σ speculative work), a ratio of sums, so
     long answers weigh more, as they do on a clock. Interval: exp(log estimate ± t x s), s from the delete-one jackknife
     of the logarithm within strata (Efron and Tibshirani 1993, chapter 11), t Student's with Satterthwaite's degrees of
-    freedom, for which unequal units count as fewer equal ones (Kish: (Σ w)² / Σ w²).
+    freedom, for which unequal units count as fewer equal ones (Kish: (Σ w)² / Σ w²). Levels that share prompts are not
+    independent of one another (`Strata`).
     """
     import numpy as np
 
@@ -140,11 +158,12 @@ def ratio_interval(
         return unknown("a total is zero", count)
     powers = np.asarray(signs, dtype=float)
     estimate = math.prod(total[powers > 0].tolist()) / math.prod(total[powers < 0].tolist())
-    strata = np.zeros(len(sums), dtype=np.int64) if strata is None else strata
-    parts = [sums[strata == stratum] for stratum in np.unique(strata)]
+    strata = Strata(np.zeros(len(sums), dtype=np.int64), np.eye(1)) if strata is None else strata
+    there = np.unique(strata.of)
+    parts = [sums[strata.of == stratum] for stratum in there]
     if min(map(len, parts)) < MINIMUM[unit]:
         return Interval(estimate, None, None, count, _too_few(unit), units=len(sums))
-    found = _jackknife(parts, total, powers)
+    found = _jackknife(parts, total, powers, strata.likeness[there][:, there].tolist())
     if found is None:
         return Interval(estimate, None, None, count, f"one of the {unit} is nearly all there is", units=len(sums))
     variance, degrees = found
@@ -159,12 +178,14 @@ def _too_few(unit: UnitWord) -> str:
     return f"an interval needs {MINIMUM[unit]} {unit} at each load level"
 
 
-def _jackknife(parts: Sequence[NDArray[Any]], total: NDArray[Any], powers: NDArray[Any]) -> tuple[float, float] | None:
+def _jackknife(
+    parts: Sequence[NDArray[Any]], total: NDArray[Any], powers: NDArray[Any], likeness: Sequence[Sequence[float]]
+) -> tuple[float, float] | None:
     """Variance of the logarithm, and its degrees of freedom, over strata that are added up.
 
     None when nothing of a total is left without one of the units.
     """
-    variances, terms = [], []
+    errors, freedom = [], []
     for part in parts:
         if not (part < total).all():
             return None
@@ -174,11 +195,27 @@ def _jackknife(parts: Sequence[NDArray[Any]], total: NDArray[Any], powers: NDArr
         variance = (size - 1) / size * math.fsum((value - mean) ** 2 for value in left_out)
         weights = part[:, 0].tolist()
         degrees = max(1.0, math.fsum(weights) ** 2 / math.fsum(weight**2 for weight in weights) - 1)
-        variances.append(variance)
-        terms.append(variance**2 / degrees)
-    total_variance = math.fsum(variances)
-    degrees = total_variance**2 / math.fsum(terms) if total_variance > 0 else float(sum(map(len, parts)) - len(parts))
-    return total_variance, degrees
+        errors.append(math.sqrt(variance))
+        freedom.append(degrees)
+    return _together(errors, freedom, likeness)
+
+
+def _together(
+    errors: Sequence[float], freedom: Sequence[float], likeness: Sequence[Sequence[float]]
+) -> tuple[float, float]:
+    """Variance of the strata's sum and its degrees of freedom (Satterthwaite; squares go together by likeness²)."""
+    every = range(len(errors))
+    added = [errors[k] * math.fsum(likeness[k][m] * errors[m] for m in every) for k in every]
+    whole = math.fsum(added)
+    if whole <= 0:
+        return 0.0, math.fsum(freedom)
+    uncertain = [part / math.sqrt(of) for part, of in zip(added, freedom, strict=True)]
+    spread = math.fsum(
+        likeness[k][m] ** 2 / (likeness[k][k] * likeness[m][m]) * uncertain[k] * uncertain[m]
+        for k in every
+        for m in every
+    )
+    return whole, whole**2 / spread
 
 
 def _without_each(part: NDArray[Any], total: NDArray[Any], powers: NDArray[Any]) -> list[float]:

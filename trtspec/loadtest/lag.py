@@ -89,9 +89,9 @@ def _lag_row(lags: Sequence[float]) -> dict[str, Any]:
 
 
 def merged_reports(reports: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """One report for several processes: the lag of the worst one, CPU added up, each one's own beneath `processes`."""
+    """One report for several processes: the lag of the worst one, CPU added up, each one's own in `processes`."""
     lags = [report["loop_lag"] for report in reports]
-    worst = max(lags, key=lambda lag: -math.inf if lag["p99"] is None else lag["p99"])
+    worst = max(lags, key=lambda lag: -math.inf if lag["p99"] is None else lag["p99"], default=_lag_row([]))
     shares = [report["cpu_share"] for report in reports if report["cpu_share"] is not None]
     return {
         "loop_lag": {**worst, "count": sum(lag["count"] for lag in lags)},

@@ -13,15 +13,13 @@ from trtspec.loadtest.efficiency import Efficiency, efficiency
 from trtspec.loadtest.intervals import RATE_SIGNS, Interval, ratio_interval, row, unknown
 from trtspec.loadtest.levels import LoadLevel
 from trtspec.loadtest.pairing import Pairs
-from trtspec.loadtest.speedups import headline, pair_speedups, throughput_speedup
+from trtspec.loadtest.speedups import SCHEDULED, headline, pair_speedups, throughput_speedup
 from trtspec.loadtest.unit_loads import unit_loads
 from trtspec.loadtest.units import Units, levels_of, units_of
 from trtspec.loadtest.verdict import FASTER, NEGLIGIBLE, NO_DIFFERENCE, SLOWER, Level, level_code
 from trtspec.spec.names import ARMS, Arm
 
 __all__ = ["LevelResult", "level_results"]
-
-_SCHEDULED = "in an open loop the schedule sets the throughput: compare latencies"
 
 
 @dataclass(frozen=True)
@@ -42,7 +40,7 @@ class LevelResult:
     def speedups(self) -> dict[str, Interval]:
         """By metric."""
         found = pair_speedups(self.pairs, one_piece=self.one_piece, units=self.units)
-        whole = throughput_speedup(self.pairs, self.units) if self.load.closed else unknown(_SCHEDULED)
+        whole = throughput_speedup(self.pairs, self.units) if self.load.closed else unknown(SCHEDULED)
         return {**found, "output_tokens_per_second": whole}
 
     @cached_property
@@ -69,10 +67,11 @@ class LevelResult:
         import numpy as np
 
         sums = unit_loads(self.pairs, self.units, arm)[:, ::-1] / [1.0, 1e9]
-        known = sums[~np.isnan(sums).any(axis=1)]
-        if not len(known):
+        known = ~np.isnan(sums).any(axis=1)
+        if not known.any():
             return unknown("the server counts no tokens")
-        return ratio_interval(known, RATE_SIGNS, count=len(self.pairs), unit=self.units.word)
+        strata, word = self.units.strata.select(known), self.units.word
+        return ratio_interval(sums[known], RATE_SIGNS, strata=strata, count=len(self.pairs), unit=word)
 
     def to_json(self, code: str) -> dict[str, Any]:
         """For `by_load`."""
@@ -80,7 +79,7 @@ class LevelResult:
             "kind": self.load.kind,
             "value": self.load.value,
             "pairs": len(self.pairs),
-            "units": len(self.units.stratum),
+            "units": len(self.units),
             "unit": self.units.word,
             "verdict": code,
             "why": self.client.reason or self._why(),
@@ -93,12 +92,14 @@ class LevelResult:
     def _why(self) -> str | None:
         code = level_code(self.headline)
         if code in {FASTER, SLOWER}:
-            return self.efficiency.sentence()
+            return self.efficiency.sentence(self.headline.estimate)
         seen = detectable_effect(self.headline)["value"]
         if seen is None:
             return None
         if code == NO_DIFFERENCE:
             return f"a difference of {seen:.1%} would have been found"
+        if seen > 1:
+            return f"the {len(self.pairs)} pairs scatter too much to tell even a factor of two"
         needed = pairs_needed(self.headline, NEGLIGIBLE / 2, len(self.pairs))
         more = "" if needed is None else f"; about {needed} pairs would tell ±{NEGLIGIBLE / 2:.1%}"
         return (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 __all__ = ["CLOSED", "LoadLevel", "parse_level"]
@@ -39,5 +40,7 @@ def parse_level(label: str) -> LoadLevel:
     try:
         value = float(rest.removesuffix("/s"))
     except ValueError:
+        return LoadLevel(label, label, None)
+    if not math.isfinite(value):
         return LoadLevel(label, label, None)
     return LoadLevel(label, kind or label, value)

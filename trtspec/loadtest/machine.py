@@ -10,9 +10,9 @@ from trtspec.loadtest.options import RunOptions
 from trtspec.loadtest.prompts import PromptSet
 from trtspec.provenance import machine_facts, provenance
 from trtspec.spec import SpecFile
-from trtspec.spec.names import ROLES, Role
+from trtspec.spec.names import Role
 
-__all__ = ["engine_facts", "run_provenance"]
+__all__ = ["engine_facts", "run_provenance", "spec_facts"]
 
 
 def run_provenance(spec_file: SpecFile | None, options: RunOptions, prompts: PromptSet) -> dict[str, Any]:
@@ -20,24 +20,18 @@ def run_provenance(spec_file: SpecFile | None, options: RunOptions, prompts: Pro
     return {
         "schema": 1,
         **provenance(),
-        **_of_spec(spec_file),
+        **({"name": "ab"} if spec_file is None else spec_facts(spec_file)),
         "options": options.as_json(),
         "labels": dict(options.labels),
-        "prompts": {
-            "source": prompts.source,
-            "count": len(prompts.prompts),
-            "sha256": prompts.sha256,
-            "synthetic": prompts.synthetic,
-        },
+        "prompts": prompts.as_json(),
         "machine": machine_facts(),
         "clock": "time.perf_counter_ns; times compare within this run only",
     }
 
 
-def _of_spec(spec_file: SpecFile | None) -> dict[str, Any]:
-    if spec_file is None:
-        return {"name": "ab"}
-    engines = {role: engine_facts(spec_file, role) for role in ROLES}
+def spec_facts(spec_file: SpecFile) -> dict[str, Any]:
+    """The spec, and what is known of the engines made from it."""
+    engines = {role: engine_facts(spec_file, role) for role in spec_file.spec.roles}
     return {"name": spec_file.spec.name, "spec": spec_file.spec.model_dump(mode="json"), "engines": engines}
 
 

@@ -30,6 +30,16 @@ class RunOptions:
     """
 
     prompts: str = "builtin"
+    categories: tuple[str, ...] = ()
+    language: tuple[str, ...] = ()
+    min_prompt_chars: int | None = None
+    max_prompt_chars: int | None = None
+    min_prompt_tokens: int | None = None
+    max_prompt_tokens: int | None = None
+    turns: int | None = None
+    system_prompt: str | None = None
+    input_length: str | None = None
+    output_length: str | None = None
     chat_template: str = "auto"
     protocol: str = "http"
     concurrency: tuple[int, ...] = (1, 4)
@@ -77,7 +87,7 @@ class RunOptions:
 
 
 _PATHS = ("trace", "tokenizer", "calibration", "out")
-_TUPLES = ("concurrency", "rate")
+_TUPLES = ("concurrency", "rate", "categories", "language")
 
 
 def options_from_json(data: Mapping[str, Any]) -> RunOptions:
@@ -87,7 +97,7 @@ def options_from_json(data: Mapping[str, Any]) -> RunOptions:
     for name in _PATHS:
         values[name] = Path(values[name]) if values.get(name) else None
     try:
-        values.update({name: tuple(values[name]) for name in _TUPLES})
+        values.update({name: tuple(values[name]) for name in _TUPLES if name in values})
         return RunOptions(**values)
     except (KeyError, TypeError) as error:
         raise UsageError(f"these are options of another version: {error}", where="provenance.json") from None
@@ -102,7 +112,7 @@ def run_options(spec_file: SpecFile | None, **overrides: Any) -> RunOptions:
     section = LoadTestOptions() if spec_file is None else spec_file.spec.loadtest
     values = {name: getattr(section, name) for name in type(section).model_fields}
     asked = set(given) | section.model_fields_set
-    values["concurrency"], values["rate"] = tuple(section.concurrency), tuple(section.rate)
+    values.update({name: tuple(values[name]) for name in _TUPLES})
     values["slo"] = {**section.slo, **given.pop("slo", {})}
     values["counted"] = "requests" in asked
     if section.trace is not None and spec_file is not None:
@@ -126,12 +136,22 @@ def _check(options: RunOptions, spec_file: SpecFile | None) -> None:
         if len(set(levels)) < len(levels):
             raise UsageError(f"{name} {', '.join(f'{level:g}' for level in levels)}: one is given twice")
     _check_addresses(options, spec_file)
+    _check_prompts(options)
     if options.until is not None and options.counted:
         raise UsageError("--until decides how many requests there are", fix="--until without --requests")
     limit = None if spec_file is None else spec_file.spec.speculation.engine_draft_length
     if options.draft_length is not None and limit is not None and options.draft_length > limit:
         fix = "a shorter --draft-length, or a larger speculation.max_draft_length and a new build"
         raise UsageError(f"draft length {options.draft_length} is more than the engine's {limit}", fix=fix)
+
+
+def _check_prompts(options: RunOptions) -> None:
+    for unit in ("chars", "tokens"):
+        least, most = getattr(options, f"min_prompt_{unit}"), getattr(options, f"max_prompt_{unit}")
+        if least is not None and most is not None and least > most:
+            raise UsageError(f"prompts of at least {least} and at most {most} {unit}: there can be none")
+    if options.output_length is not None and options.max_tokens is not None:
+        raise UsageError("--output-length and --max-tokens both limit the answer", fix="one of them")
 
 
 def _check_addresses(options: RunOptions, spec_file: SpecFile | None) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from trtspec.errors import TrtspecError
 from trtspec.spec.names import FRONTEND_MODEL, TARGET_MODEL, Arm
 from trtspec.wire import ModelCounts
 
@@ -19,11 +20,13 @@ class Outcome:
     """What was seen besides the requests. `stopped` tells why it ended early; `errors` are texts of failed requests.
 
     `servers` has what each server's own counts grew by at each level, `targets` what answered at the addresses,
-    `cold_start` how long an arm took from its launch to its first answer.
+    `cold_start` how long an arm took from its launch to its first answer. `failure` is what broke
+    of the load generator itself.
     """
 
     count: int = 0
     errors: set[str] = field(default_factory=set)
+    error_codes: set[str] = field(default_factory=set)
     servers: list[dict[str, Any]] = field(default_factory=list)
     targets: dict[str, Any] = field(default_factory=dict)
     telemetry: list[dict[str, Any]] = field(default_factory=list)
@@ -33,6 +36,7 @@ class Outcome:
     client: dict[str, Any] = field(default_factory=dict)
     divergences: list[dict[str, Any]] = field(default_factory=list)
     stopped: str | None = None
+    failure: TrtspecError | None = None
     interrupted: bool = False
 
     def as_json(self) -> dict[str, Any]:

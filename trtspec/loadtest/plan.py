@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice, pairwise
 
@@ -66,15 +66,24 @@ class Level:
         return sum(len(block.jobs) for block in self.blocks)
 
 
-def make_plan(prompts: Sequence[Prompt], shape: Shape) -> list[Level]:
+def make_plan(prompts: Sequence[Prompt], shape: Shape, done: Collection[tuple[str, int]] = frozenset()) -> list[Level]:
     """The levels in the given order.
+
+    The servers are warmed up before the first block; where blocks (load, index) are `done` already, before the first
+    of the others.
 
     Each block goes to both arms one after the other. Of every two neighbouring blocks one begins with either arm
     (ABBA or BAAB, by lot), so that a machine that slowly gets slower or faster favours neither, and nor does one that
     changes in step with the blocks. At concurrency 1 a block is one prompt (or one session). Elsewhere there are at
     least `BLOCKS` blocks where the requests suffice for that, and an even number of them.
     """
-    return [_Planner(prompts, shape, position).level() for position in range(len(shape.levels))]
+    levels = [_Planner(prompts, shape, position).level() for position in range(len(shape.levels))]
+    left = [(level.label, block.index) for level in levels for block in level.blocks]
+    first = next((place for place in left if place not in done), None)
+    return [
+        _Planner(prompts, shape, position, cold=first).level() if first and first[0] == level.label else level
+        for position, level in enumerate(levels)
+    ]
 
 
 def next_round(prompts: Sequence[Prompt], shape: Shape, place: tuple[int, int], first_block: int) -> Level:
@@ -103,13 +112,14 @@ def few_blocks(level: Level) -> str | None:
 
 @dataclass(frozen=True)
 class _Planner:
-    """Makes one round of the level at `position`."""
+    """Makes one round of the level at `position`; block `cold` (load, index) is the first that the servers meet."""
 
     prompts: Sequence[Prompt]
     shape: Shape
     position: int
     number: int = 0
     first_block: int = 0
+    cold: tuple[str, int] | None = None
 
     @property
     def traffic(self) -> Traffic:
@@ -181,7 +191,10 @@ class _Planner:
         if not self.traffic.closed:
             return _PADDING
         ramp = self.traffic.concurrency if self.traffic.concurrency > 1 else 0
-        return max(ramp, self.shape.warmup) if (at, self.position, self.number) == (0, 0, 0) else ramp
+        # where one server at a time runs, every turn meets one that has just been started
+        first = (at, self.position, self.number) == (0, 0, 0)
+        cold = first or self.shape.few_turns or self.cold == (self.traffic.label, self.first_block + at)
+        return max(ramp, self.shape.warmup) if cold else ramp
 
     @property
     def _fill(self) -> int:

@@ -10,10 +10,12 @@ if TYPE_CHECKING:
 
     Column = NDArray[Any]
 
-__all__ = ["NEVER", "NotPlain", "counts", "integers", "only", "small"]
+__all__ = ["LATEST", "NEVER", "NotPlain", "counts", "instants", "integers", "only", "small"]
 
 NEVER = -(2**63)
 """a time that never came"""
+LATEST = 2**61
+"""no time is beyond it in either direction (73 years), so that any difference fits 64 bits"""
 _NOTHING = frozenset({type(None)})
 _INTEGERS = frozenset({int})
 _OPTIONAL_INTEGERS = _INTEGERS | _NOTHING
@@ -42,6 +44,15 @@ def integers(values: Sequence[Any], *, missing: int = -1, absent: bool = True) -
     if kinds == _NOTHING:
         return np.full(len(values), missing, dtype=np.int64)
     return np.array([missing if value is None else value for value in values], dtype=np.int64)
+
+
+def instants(values: Sequence[Any], *, absent: bool = True) -> Column:
+    """`integers` that are times in ns, None as NEVER; NotPlain beyond LATEST."""
+    column = integers(values, missing=NEVER, absent=absent)
+    beyond = (column > LATEST) | (column < -LATEST)
+    if int(beyond.sum()) != (values.count(None) if absent else 0):
+        raise NotPlain
+    return column
 
 
 def small(column: Column) -> Column:

@@ -36,6 +36,7 @@ class Recorder:
     keep_level: bool = False
     count: int = 0
     errors: set[str] = field(default_factory=set)
+    error_codes: set[str] = field(default_factory=set)
     level: list[Record] = field(default_factory=list)
     diverged: list[Diverged] = field(default_factory=list)
     send_lag: SendLag = field(default_factory=SendLag)
@@ -66,6 +67,7 @@ class Recorder:
             seconds.append((record.end_ns - record.start_ns) * 1e-9)
         if record.error is not None and record.excluded is None and len(self.errors) < _MOST_ERRORS:
             self.errors.add(record.error)
+            self.error_codes.add(record.error_code or "error")
         if record.scheduled_ns is not None and record.scheduled_ns != record.start_ns:
             self.send_lag.add((record.start_ns - record.scheduled_ns) * 1e-9)
         if self.keep_level:

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from trtspec.errors import RecordsError, UsageError
 from trtspec.files import read_json, write_text
+from trtspec.loadtest.machine import spec_facts
 from trtspec.loadtest.options import RunOptions, options_from_json
 from trtspec.loadtest.plan import Level
 from trtspec.loadtest.reading import read_records
 from trtspec.loadtest.records import Record
 from trtspec.loadtest.run_folder import RunFolder
+from trtspec.spec import SpecFile
 from trtspec.spec.names import ARMS
 
-__all__ = ["blocks_done", "keep_blocks", "made_from_spec", "options_of"]
+__all__ = ["blocks_done", "keep_blocks", "made_from_spec", "options_of", "require_unchanged"]
 
 _FIX = "start a new run: trtspec loadtest SPEC"
 
@@ -42,6 +46,31 @@ def made_from_spec(path: Path) -> bool:
     except (OSError, ValueError):
         return False
     return isinstance(data, dict) and "spec" in data
+
+
+def require_unchanged(before: Mapping[str, Any], spec_file: SpecFile | None, path: Path) -> None:
+    """UsageError when the pair is another one than that of the run in `path`, whose provenance is `before`.
+
+    The spec but for its load-test section (a run goes on with its own options), and the engines.
+    """
+    if spec_file is None:
+        return
+    now, was = _pair(spec_facts(spec_file)), _pair(before)
+    changed = [name for name in ("spec", "engines") if now[name] != was[name]]
+    if changed:
+        what = " and ".join(changed)
+        raise UsageError(f"its {what} changed since: the parts do not compare", where=str(path), fix=_FIX)
+
+
+def _pair(provenance: Mapping[str, Any]) -> dict[str, Any]:
+    spec = provenance.get("spec") or {}
+    # as it is read back from a file
+    found: dict[str, Any] = json.loads(
+        json.dumps(
+            {"spec": {key: spec[key] for key in spec if key != "loadtest"}, "engines": provenance.get("engines")}
+        )
+    )
+    return found
 
 
 def keep_blocks(folder: RunFolder, levels: Sequence[Level]) -> frozenset[tuple[str, int]]:

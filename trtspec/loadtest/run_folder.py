@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from trtspec.errors import RecordsError
+from trtspec.errors import RecordsError, UsageError
 from trtspec.files import read_json
 from trtspec.loadtest.caveat import Caveat
 from trtspec.loadtest.reading import read_table
@@ -16,8 +18,9 @@ from trtspec.loadtest.summary import summarise
 from trtspec.loadtest.table import Table
 from trtspec.loadtest.telemetry.samples import FILE_NAME as TELEMETRY
 from trtspec.loadtest.telemetry.samples import Samples, read_samples
+from trtspec.spec import SpecFile
 
-__all__ = ["Run", "RunFolder", "latest_run", "read_run", "summarise_run"]
+__all__ = ["Run", "RunFolder", "fresh_folder", "latest_run", "read_run", "summarise_run"]
 
 
 # what the files beside the records hold, as far as it is an object or a list of objects
@@ -26,6 +29,10 @@ _OBJECTS = {
     "targets",
 }  # fmt: skip
 _LISTS = {"divergences", "servers", "telemetry"}
+
+
+# the name of runs without a spec
+_NO_SPEC = "ab"
 
 
 @dataclass(frozen=True)
@@ -135,6 +142,22 @@ def summarise_run(run: Run) -> dict[str, Any]:
     summary["comparison"]["warnings"][:0] = [caveat.text for caveat in found]
     summary["comparison"]["caveats"][:0] = [caveat.to_json() for caveat in found]
     return summary
+
+
+def fresh_folder(spec_file: SpecFile | None, out: Path | None, prefix: str = "") -> Path:
+    """A new, empty folder: `out`, else one named by the time among the spec's runs (without a spec: runs/ab).
+
+    UsageError when `out` holds something.
+    """
+    path = out
+    if path is None:
+        stamp = datetime.now(timezone.utc).strftime("%Y%m%d-%H%M%S")
+        runs = Path("runs") / _NO_SPEC if spec_file is None else spec_file.runs
+        path = runs / f"{prefix}{stamp}-{os.urandom(2).hex()}"
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise UsageError("the run's folder must be new or empty", where=str(path), fix="another --out, or none")
+    path.mkdir(parents=True, exist_ok=True)
+    return path
 
 
 def latest_run(runs: Path) -> Path:

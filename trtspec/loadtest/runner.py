@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
-import os
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from trtspec.errors import LoadTestFailed, ServerUnreachable, TrtspecError, UsageError
+from trtspec.errors import (
+    LoadTestFailed,
+    RequestFailed,
+    ServerUnreachable,
+    TrtspecError,
+    UsageError,
+    VerificationFailed,
+)
 from trtspec.files import read_json, write_json
 from trtspec.loadtest.arms import check_repositories, open_arms, placement
-from trtspec.loadtest.jobs import Shape
+from trtspec.loadtest.divergence import LOGIC_FAULT
 from trtspec.loadtest.machine import engine_facts, run_provenance
 from trtspec.loadtest.options import RunOptions
 from trtspec.loadtest.outcome import Outcome
-from trtspec.loadtest.plan import few_blocks, make_plan
+from trtspec.loadtest.parts import Kept, joined_measurement, kept_loads
+from trtspec.loadtest.plan import make_plan
+from trtspec.loadtest.preview import load_processes, run_notes
 from trtspec.loadtest.prompts import PromptSet
-from trtspec.loadtest.resume import keep_blocks, options_of
-from trtspec.loadtest.run_folder import RunFolder, read_run, summarise_run
+from trtspec.loadtest.resume import keep_blocks, options_of, require_unchanged
+from trtspec.loadtest.run_folder import RunFolder, fresh_folder, read_run, summarise_run
 from trtspec.loadtest.run_index import remember_run
 from trtspec.loadtest.session import Assignment, measure
 from trtspec.loadtest.status import Listener
@@ -26,11 +35,7 @@ from trtspec.loadtest.what import Questions, prepare
 from trtspec.progress import Reporter
 from trtspec.spec import SpecFile
 
-__all__ = ["NO_SPEC", "RunResult", "resume", "run"]
-
-# the name of runs without a spec
-NO_SPEC = "ab"
-_CONNECTIONS_PER_WORKER = 256
+__all__ = ["RunResult", "resume", "run"]
 
 
 @dataclass(frozen=True)
@@ -67,39 +72,48 @@ def resume(spec_file: SpecFile | None, path: Path, reporter: Reporter, listener:
     if not options.urls and spec_file is not None:
         check_repositories(spec_file, options)
     before = read_json(folder.provenance)
-    if before.get("prompts", {}).get("sha256") != questions.prompts.sha256:
+    if not _same_prompts(before.get("prompts", {}), questions.prompts):
         raise UsageError("its prompts have changed since", where=str(path), fix="start a new run: trtspec loadtest")
-    done = keep_blocks(folder, make_plan(questions.prompts.prompts, questions.shape))
+    require_unchanged(before, spec_file, path)
+    levels = make_plan(questions.prompts.prompts, questions.shape)
+    done = keep_blocks(folder, levels)
+    kept = kept_loads(((level.label, [block.index for block in level.blocks]) for level in levels), done)
+    earlier = read_json(folder.measurement) if folder.measurement.is_file() else {}
     again = [*before.get("resumed", []), datetime.now(timezone.utc).isoformat(timespec="seconds")]
     write_json(folder.provenance, {**before, "resumed": again})
     reporter.note(f"going on with {path}: {len(done)} blocks are kept")
-    return _measured(_Run(spec_file, options, questions, folder, done), reporter, listener)
+    given = _Run(spec_file, options, questions, folder, done, earlier, kept)
+    return _measured(given, reporter, listener)
+
+
+def _same_prompts(before: Mapping[str, Any], prompts: PromptSet) -> bool:
+    now = prompts.as_json()
+    return all(before.get(key, now[key]) == now[key] for key in ("sha256", "selected_sha256"))
 
 
 @dataclass(frozen=True)
 class _Run:
-    """All that one run needs to begin."""
+    """All that one run needs to begin; `done`, `earlier` (its measurement.json) and `kept` of one that goes on."""
 
     spec_file: SpecFile | None
     options: RunOptions
     questions: Questions
     folder: RunFolder
     done: frozenset[tuple[str, int]] = frozenset()
+    earlier: Mapping[str, Any] = field(default_factory=dict)
+    kept: Kept | None = None
 
-    @property
-    def workers(self) -> int:
-        """Processes that send: as asked, else by the number of connections as far as half of the CPUs allow."""
-        if self.options.workers is not None:
-            return self.options.workers
-        most = max((traffic.concurrency for traffic in self.questions.shape.levels), default=1)
-        cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        return max(1, min(cpus // 2, -(-most // _CONNECTIONS_PER_WORKER)))
+    def measurement(self, outcome: Outcome) -> dict[str, Any]:
+        """The content of measurement.json."""
+        now = outcome.as_json()
+        return now if self.kept is None else joined_measurement(self.earlier, now, self.kept)
 
 
 def _measured(given: _Run, reporter: Reporter, listener: Listener | None) -> RunResult:
     options, questions = given.options, given.questions
     calibration = None if options.calibration is None else _noise_floor(options.calibration)
-    _tell_few_blocks(questions.prompts, questions.shape, options, reporter)
+    for note in run_notes(questions.prompts, questions.shape, options):
+        reporter.note(f"note: {note}")
     with open_arms(given.spec_file, options, given.folder, reporter) as servers:
         assignment = Assignment(
             servers=servers,
@@ -108,24 +122,16 @@ def _measured(given: _Run, reporter: Reporter, listener: Listener | None) -> Run
             options=questions.send_options,
             folder=given.folder,
             patience=options.patience,
-            workers=given.workers,
+            workers=load_processes(options, questions.shape),
             dtype=_dtype(given.spec_file),
+            runtime=None if given.spec_file is None else given.spec_file.spec.runtime,
             count_tokens=None if questions.tokens is None else questions.tokens.count,
             listener=listener,
             done=given.done,
         )
         outcome = measure(assignment)
     outcome.placement, outcome.calibration = placement(options), calibration
-    return _finish(given.folder, outcome)
-
-
-def _tell_few_blocks(prompts: PromptSet, shape: Shape, options: RunOptions, reporter: Reporter) -> None:
-    if options.patience.open_ended:
-        return
-    for level in make_plan(prompts.prompts, shape):
-        few = few_blocks(level)
-        if few is not None:
-            reporter.note(f"note: {few}")
+    return _finish(given.folder, outcome, given.measurement(outcome))
 
 
 def _dtype(spec_file: SpecFile | None) -> str | None:
@@ -135,35 +141,31 @@ def _dtype(spec_file: SpecFile | None) -> str | None:
 def _noise_floor(path: Path) -> dict[str, Any]:
     """What an A/A run found, from its summary; UsageError when it is none."""
     try:
-        floor = read_json(path / "summary.json")["comparison"]["noise_floor"]
+        comparison = read_json(path / "summary.json")["comparison"]
+        floor, loads = comparison["noise_floor"], sorted(comparison["by_load"])
         is_aa = read_json(path / "provenance.json")["options"]["aa"]
     except (OSError, ValueError, KeyError, TypeError):
-        floor, is_aa = None, False
+        floor, loads, is_aa = None, [], False
     if not is_aa or not isinstance(floor, dict):
         raise UsageError("not an A/A run", where=str(path), fix="trtspec loadtest SPEC --aa makes one")
-    return floor
+    return {**floor, "run": path.name, "loads": loads}
 
 
 def _new_folder(spec_file: SpecFile | None, options: RunOptions) -> Path:
-    path = options.out
-    if path is None:
-        stamp = datetime.now(timezone.utc).strftime("%Y%m%d-%H%M%S")
-        runs = Path("runs") / NO_SPEC if spec_file is None else spec_file.runs
-        path = runs / f"{stamp}-{os.urandom(2).hex()}"
-    if path.exists() and (not path.is_dir() or any(path.iterdir())):
-        raise UsageError("the run's folder must be new or empty", where=str(path), fix="another --out, or none")
-    path.mkdir(parents=True, exist_ok=True)
+    path = fresh_folder(spec_file, options.out)
     if spec_file is not None:
         remember_run(spec_file.runs, path)
     return path
 
 
-def _finish(folder: RunFolder, outcome: Outcome) -> RunResult:
-    write_json(folder.measurement, outcome.as_json())
+def _finish(folder: RunFolder, outcome: Outcome, measurement: Mapping[str, Any]) -> RunResult:
+    write_json(folder.measurement, measurement)
     if outcome.divergences:
         write_json(folder.divergence, {"schema": 1, "divergences": outcome.divergences})
     if not outcome.count:
-        raise LoadTestFailed("nothing was measured", where=str(folder.path))
+        if outcome.interrupted:
+            raise KeyboardInterrupt
+        raise outcome.failure or LoadTestFailed("nothing was measured", where=str(folder.path))
     summary = summarise_run(read_run(folder.path))
     write_json(folder.summary, summary)
     return RunResult(folder.path, summary, _failure(folder, outcome, summary), outcome.interrupted)
@@ -171,10 +173,26 @@ def _finish(folder: RunFolder, outcome: Outcome) -> RunResult:
 
 def _failure(folder: RunFolder, outcome: Outcome, summary: dict[str, Any]) -> TrtspecError | None:
     fix = f"trtspec report {folder.path} shows what was measured"
+    if outcome.failure is not None:
+        return LoadTestFailed(f"the load test was stopped: {outcome.failure.message}", fix=fix)
     if outcome.stopped is not None:
         return ServerUnreachable(f"the load test was stopped: {outcome.stopped}", fix=fix)
-    failed = sum(arm["requests"]["failed"] for arm in summary["arms"].values())
+    counts = [(arm["requests"]["ok"], arm["requests"]["failed"]) for arm in summary["arms"].values()]
+    failed = sum(failed for _, failed in counts)
     if not failed:
-        return None
+        return _logic_fault(folder, outcome)
     reason = f" ({min(outcome.errors)})" if outcome.errors else ""
-    return LoadTestFailed(f"{failed} requests failed{reason}", where=str(folder.requests), fix=fix)
+    where = str(folder.requests)
+    if outcome.error_codes <= RequestFailed.REFUSALS and any(not answered for answered, _ in counts):
+        # what was asked for is wrong, not a server
+        return UsageError(f"the server refuses the requests{reason}", where=where, fix="other options, then a new run")
+    return LoadTestFailed(f"{failed} requests failed{reason}", where=where, fix=fix)
+
+
+def _logic_fault(folder: RunFolder, outcome: Outcome) -> TrtspecError | None:
+    """Answers that speculation changed where the choice was clear: no result to build on."""
+    faults = sum(one["verdict"] == LOGIC_FAULT for one in outcome.divergences)
+    if not faults:
+        return None
+    message = f"{faults} answers differ where the target's choice was clear"
+    return VerificationFailed(message, where=str(folder.divergence), fix="trtspec verify examines every prompt")

@@ -10,9 +10,10 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from trtspec.errors import RequestFailed
+from trtspec.errors import RequestFailed, UsageError
 from trtspec.loadtest.jobs import Job
 from trtspec.loadtest.records import ChunkRecord, Record
+from trtspec.loadtest.sound import changed, sound_counters, sound_stamps
 from trtspec.spec.names import SPECULATIVE, Arm
 from trtspec.wire import CONNECTION_CODES, Chunk, Counters, FrontendRequest
 
@@ -25,6 +26,8 @@ __all__ = ["ArmClient", "Message", "Place", "SendOptions", "plain_text"]
 # after so many failures in a row that speak of the server, it is given up
 _GIVE_UP = 3
 _TIMEOUT = "timeout"
+# an answer of more characters, each chunk counted as so many more, goes on without end
+_LONGEST, _LONGEST_TOKEN, _CHUNK_SIZE = 2**20, 2**10, 100
 _CHAT = "openai-chat"
 # CancelledError, a client that leaves early, an answer that takes too long
 _Reason = Literal["stop", "disconnect", "timeout"]
@@ -67,6 +70,7 @@ class _Answer:
     start_ns: int
     chunks: list[ChunkRecord] = field(default_factory=list)
     tokens: int = 0
+    size: int = 0
     counters: Counters | None = None
     perf: ServerStamps | None = None
     finish_reason: str = ""
@@ -81,6 +85,16 @@ class _Answer:
         if chunk.text or chunk.tokens:
             self.chunks.append(ChunkRecord(chunk.t_ns, chunk.text, chunk.tokens))
             self.tokens += 1 if chunk.tokens is None else chunk.tokens
+            self.size += _CHUNK_SIZE + len(chunk.text)
+
+    def keep_what_can_be(self) -> None:
+        """Forget counts and times that are none (a server may say anything): with such the request has failed."""
+        counters, perf = sound_counters(self.counters), sound_stamps(self.perf)
+        if (counters, perf) != (self.counters, self.perf):
+            wrong = ", ".join((*changed(self.counters, counters), *changed(self.perf, perf)))
+            failure = RequestFailed(f"the server's own numbers make no sense: {wrong}", code="bad_response")
+            self.failure = self.failure or failure
+        self.counters, self.perf = counters, perf
 
     @property
     def text(self) -> str | None:
@@ -165,18 +179,25 @@ class ArmClient:
         except RequestFailed as error:
             answer.failure = error
             answer.cancelled = "timeout" if error.code == _TIMEOUT else None
+        except UsageError as error:  # a model that is there no longer
+            answer.failure = RequestFailed(error.message, code="unavailable")
         except asyncio.CancelledError:
             answer.cancelled = "stop"
             raise
         finally:
+            answer.keep_what_can_be()
             self._notice(answer, place)
             self._on_record(self._record(job, place, answer))
         return answer.text
 
     async def _receive(self, request: FrontendRequest, job: Job, answer: _Answer) -> None:
         async with aclosing(self.target.stream(request, timeout=self.options.timeout)) as chunks:
+            most = _LONGEST + _LONGEST_TOKEN * job.max_tokens
             async for chunk in chunks:
                 answer.add(chunk)
+                if answer.size > most:
+                    message = f"the answer does not end: it was asked for {job.max_tokens} tokens at most"
+                    raise RequestFailed(message, code="endless")
                 if job.disconnect_after is not None and answer.tokens >= job.disconnect_after and not chunk.final:
                     answer.cancelled = "disconnect"
                     return

@@ -20,7 +20,7 @@ from trtspec.loadtest.speedups import headline
 from trtspec.loadtest.table import Table, table_of
 from trtspec.loadtest.units import independent, levels_of
 
-__all__ = ["MINIMUM_BLOCKS", "MINIMUM_PAIRS", "looks", "width_reached"]
+__all__ = ["MINIMUM_BLOCKS", "MINIMUM_PAIRS", "earliest_stop", "looks", "width_reached"]
 
 MINIMUM_PAIRS = 60
 MINIMUM_BLOCKS = 12
@@ -30,7 +30,7 @@ _GROWTH = 1.5
 def width_reached(records: Iterable[Record] | Table, relative_width: float) -> bool:
     """True when the headline's interval is narrow enough at every load level that has pairs: (high - low) / estimate.
 
-    Looks at the level's first 60, 90, 135, … pairs (at concurrency 1) or 12, 18, 27, … blocks (else): the largest of
+    Looks at the level's first 60, 90, 135, … prompts (at concurrency 1) or 12, 18, 27, … blocks (else): the largest of
     these sizes that is there must be narrow enough, and the one before it nearly (a third fewer make √1.5 times the
     width). False before the second of these sizes. Call it when both arms have answered a block, with all records
     so far.
@@ -42,13 +42,22 @@ def width_reached(records: Iterable[Record] | Table, relative_width: float) -> b
 
 def _narrow(level: LoadLevel, pairs: Pairs, relative_width: float) -> bool:
     unit = independent(level, pairs)
-    sizes = looks(int(unit.max()) + 1, MINIMUM_PAIRS if level.alone else MINIMUM_BLOCKS)
+    sizes = looks(int(unit.max()) + 1, _minimum(level.alone))
     if len(sizes) < 2:
         return False
     before, now = (headline(pairs.select(unit < size)).relative_width for size in sizes[-2:])
     if before is None or now is None:
         return False
     return now <= relative_width and before <= relative_width * math.sqrt(_GROWTH)
+
+
+def _minimum(alone: bool) -> int:
+    return MINIMUM_PAIRS if alone else MINIMUM_BLOCKS
+
+
+def earliest_stop(*, alone: bool) -> int:
+    """The fewest prompts (`alone`: one request at a time) or blocks at which a run may stop: two looks must agree."""
+    return int(_minimum(alone) * _GROWTH)
 
 
 def looks(count: int, minimum: int) -> list[int]:

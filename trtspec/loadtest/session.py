@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
@@ -12,13 +10,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from trtspec.errors import RequestFailed
+from trtspec.errors import LoadTestFailed, RequestFailed
 from trtspec.loadtest.arms import ArmServer
 from trtspec.loadtest.cold_start import first_answer
 from trtspec.loadtest.crew import Address, Crew, Half, LocalCrew
 from trtspec.loadtest.divergence import Examiner, examine
 from trtspec.loadtest.jobs import Shape
-from trtspec.loadtest.loop import frozen_heap, run_loop
+from trtspec.loadtest.loop import frozen_heap, interruptible, run_loop
 from trtspec.loadtest.outcome import Outcome, growth
 from trtspec.loadtest.plan import Block, Level, make_plan, next_round, total_requests
 from trtspec.loadtest.prompts import Prompt
@@ -27,7 +25,7 @@ from trtspec.loadtest.records import Record, RecordWriter
 from trtspec.loadtest.run_folder import RunFolder
 from trtspec.loadtest.sender import ArmClient, SendOptions
 from trtspec.loadtest.status import Listener, Tracker
-from trtspec.loadtest.stopping import Patience, Watch
+from trtspec.loadtest.stopping import Patience, Watch, most_rounds
 from trtspec.loadtest.telemetry import Source, Telemetry
 from trtspec.loadtest.telemetry.scrape import fetch
 from trtspec.loadtest.workers import WorkerCrew
@@ -57,6 +55,7 @@ class Assignment:
     patience: Patience = field(default_factory=Patience)
     workers: int = 1
     dtype: str | None = None
+    runtime: str | None = None
     count_tokens: Callable[[str], int] | None = None
     listener: Listener | None = None
     done: frozenset[tuple[str, int]] = frozenset()
@@ -75,31 +74,12 @@ def measure(assignment: Assignment) -> Outcome:
 async def _measure(assignment: Assignment) -> Outcome:
     outcome = Outcome()
     work = asyncio.create_task(_Session(assignment, outcome).run())
-    with _on_interrupt(work):
+    with interruptible(work):
         try:
             await work
         except asyncio.CancelledError:
             outcome.interrupted = True
     return outcome
-
-
-@contextlib.contextmanager
-def _on_interrupt(work: asyncio.Task[None]) -> Any:
-    """Ctrl-C cancels `work`; a second one is Python's own KeyboardInterrupt again."""
-    loop = asyncio.get_running_loop()
-
-    def interrupt() -> None:
-        loop.remove_signal_handler(signal.SIGINT)
-        work.cancel()
-
-    # only the main thread may; elsewhere (a test) Ctrl-C stays as it is
-    with contextlib.suppress(ValueError, RuntimeError, NotImplementedError):
-        loop.add_signal_handler(signal.SIGINT, interrupt)
-    try:
-        yield
-    finally:
-        with contextlib.suppress(ValueError, RuntimeError, NotImplementedError):
-            loop.remove_signal_handler(signal.SIGINT)
 
 
 @dataclass
@@ -127,9 +107,12 @@ class _Session:
             try:
                 async with frozen_heap():
                     await self._levels()
+            except LoadTestFailed as error:  # a load process broke: what was measured until then is a result
+                self.outcome.failure = error
             finally:
                 await self._write_down()
-            await self._examine()
+            if self.outcome.failure is None:
+                await self._examine()
 
     async def _sources(self) -> dict[Arm, Source]:
         """Where the servers export metrics, as far as something answers there."""
@@ -170,12 +153,14 @@ class _Session:
     async def _write_down(self) -> None:
         self.recorder.flush()
         self.outcome.count, self.outcome.errors = self.recorder.count, self.recorder.errors
+        self.outcome.error_codes = self.recorder.error_codes
         self.outcome.telemetry = self.telemetry.as_json()
         report = await self.crew.report()
         self.outcome.client = {**report, "send_lag": self.recorder.send_lag.result()}
 
     async def _levels(self) -> None:
-        for position, level in enumerate(make_plan(self.assignment.prompts, self.assignment.shape)):
+        given = self.assignment
+        for position, level in enumerate(make_plan(given.prompts, given.shape, given.done)):
             self.recorder.level.clear()
             before = await self._counts()
             await self._scrape(level, begin=True)
@@ -187,7 +172,9 @@ class _Session:
                 self.outcome.servers.append(growth(arm, place, before[arm], after[arm]))
 
     async def _rounds(self, position: int, level: Level) -> None:
-        watch = Watch(self.assignment.patience, level.traffic, lambda: self.recorder.level)
+        given = self.assignment
+        most = most_rounds(len(given.prompts), given.shape.requests)
+        watch = Watch(given.patience, level.traffic, lambda: self.recorder.level, most)
         number = blocks = 0
         while level.blocks:
             for block in level.blocks:
@@ -263,7 +250,7 @@ class _Session:
             return
         async with AsyncExitStack() as stack:
             connections = {arm: await stack.enter_async_context(Connection(url)) for arm, url in addresses.items()}
-            examiner = Examiner(connections, given.options, given.dtype)
+            examiner = Examiner(connections, given.options, given.dtype, given.runtime)
             self.outcome.divergences = await examine(examiner, self.recorder.diverged)
 
 

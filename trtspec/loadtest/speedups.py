@@ -8,15 +8,17 @@ from trtspec.loadtest.costs import HEADLINE, PAIR_COSTS, pair_costs
 from trtspec.loadtest.intervals import Interval, ratio_interval, unknown
 from trtspec.loadtest.pairing import Pairs
 from trtspec.loadtest.unit_loads import throughput_costs
-from trtspec.loadtest.units import Units, units_of
+from trtspec.loadtest.units import Units, levels_of, units_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["STREAMING", "headline", "pair_speedup", "pair_speedups", "throughput_speedup"]
+__all__ = ["SCHEDULED", "STREAMING", "closed_throughput", "headline", "pair_speedup", "pair_speedups",
+           "throughput_speedup"]  # fmt: skip
 
 # metrics that need answers to arrive in more than one piece
 STREAMING = frozenset({"time_per_output_token", "time_to_first_token"})
+SCHEDULED = "in an open loop the schedule sets the throughput: compare latencies"
 
 
 def headline(pairs: Pairs, units: Units | None = None) -> Interval:
@@ -50,7 +52,18 @@ def throughput_speedup(pairs: Pairs, units: Units) -> Interval:
 
     sums = throughput_costs(pairs, units)
     known = ~np.isnan(sums).any(axis=1)
-    return ratio_interval(sums[known], strata=units.stratum[known], count=int(known.sum()), unit=units.word)
+    return ratio_interval(sums[known], strata=units.strata.select(known), count=int(known.sum()), unit=units.word)
+
+
+def closed_throughput(pairs: Pairs) -> Interval:
+    """`throughput_speedup` of the closed loops among the pairs' levels: open ones would pull it towards 1."""
+    import numpy as np
+
+    closed = [chosen for level, chosen in levels_of(pairs) if level.closed]
+    if len(pairs) and not closed:
+        return unknown(SCHEDULED)
+    chosen = pairs.select(np.concatenate(closed)) if closed else pairs
+    return throughput_speedup(chosen, units_of(chosen))
 
 
 def _complete(costs: NDArray[Any]) -> int:

@@ -16,6 +16,7 @@ from trtspec.loadtest.goodput import Attempts, goodput, service_levels
 from trtspec.loadtest.levels import LoadLevel, parse_level
 from trtspec.loadtest.metrics import METRICS, metric_rows
 from trtspec.loadtest.records import Record
+from trtspec.loadtest.round_costs import with_round_costs
 from trtspec.loadtest.selection import Group, mark_start_bursts
 from trtspec.loadtest.server_loads import server
 from trtspec.loadtest.table import UNKNOWN, Table, table_of
@@ -59,7 +60,7 @@ def summarise(
         "cold_start": evidence.measurement.get("cold_start") or None,
         "formulas": formulas(),
     }
-    result: dict[str, Any] = rounded(summary)
+    result: dict[str, Any] = rounded(with_round_costs(summary))
     return result
 
 
@@ -92,7 +93,9 @@ def _rules(evidence: Evidence) -> _Rules:
 
 def _arm(evidence: Evidence, arm: Arm, rules: _Rules) -> dict[str, Any]:
     groups = {parse_level(label): group for (name, label), group in evidence.groups.items() if name == arm}
-    loads = {level: measure_load(group.table, group.measured, group.others) for level, group in groups.items()}
+    loads = {
+        level: measure_load(group.table, group.measured, group.others, group.failed) for level, group in groups.items()
+    }
     rows = {level: _rows(group, loads[level], rules) for level, group in groups.items()}
     return {
         **_rows(evidence.arm(arm), _together(loads.values()), rules),

@@ -22,6 +22,7 @@ from trtspec.loadtest.json_shapes import (
     shape,
 )
 from trtspec.loadtest.metrics import METRICS, Metric
+from trtspec.loadtest.round_costs import ROUND_PARTS
 from trtspec.spec.names import ARMS
 
 __all__ = ["closed_summary_schema", "summary_schema"]
@@ -185,7 +186,7 @@ def _compared_level(speedup: Schema) -> Schema:
             "value": maybe(NUMBER),
             "pairs": COUNT,
             "units": COUNT,
-            "unit": one_of("pairs", "blocks"),
+            "unit": one_of("pairs", "prompts", "blocks"),
             "verdict": TEXT,
             "why": maybe(TEXT),
             "headline": _ref("interval"),
@@ -204,11 +205,13 @@ def _effect() -> Schema:
 def _equality() -> Schema:
     texts = dict.fromkeys(("prompt_id", "category", "load", "baseline_text", "speculative_text"), TEXT)
     place = {"pair": TEXT, **texts, "concurrency": COUNT, "character": COUNT, "token_index": maybe(COUNT)}
-    token = shape({"id": COUNT, "logit": NUMBER})
+    token = shape({"token": COUNT, "logit": NUMBER})
     examined = {
         "verdict": TEXT,
         "reason": TEXT,
         "logit_gap": NUMBER,
+        "arithmetic": maybe(TEXT),
+        "threshold": NUMBER,
         "baseline_token": COUNT,
         "speculative_token": COUNT,
         "two_best": items(token),
@@ -257,12 +260,14 @@ def _positions() -> Schema:
 
 def _predicted() -> Schema:
     names = ("tokens_per_round", "round_cost", "predicted", "decode", "measured", "gap")
+    parts = ("step", *ROUND_PARTS, "transport", "ideal", "achieved_over_ideal")
     return shape(
         {
             **dict.fromkeys(names, maybe(NUMBER)),
             "factors": maybe(keyed(NUMBER, "part of the speed-up; they multiply to `measured`")),
             "source": TEXT,
             "reason": REASON,
+            "round": shape({**dict.fromkeys(parts, maybe(NUMBER)), "reason": REASON}),
         }
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from trtspec.loadtest.levels import parse_level
 from trtspec.loadtest.table import Table
 
 if TYPE_CHECKING:
@@ -39,28 +40,62 @@ class Load:
         return self.requests / self.seconds if self.active_ns > 0 and self.requests else None
 
 
-def active_intervals(table: Table, measured: Rows) -> tuple[Rows, Rows]:
-    """Starts and ends (ns, ascending, apart) of the union of the measured requests' times.
+def active_intervals(table: Table, rows: Rows) -> tuple[Rows, Rows]:
+    """Starts and ends (ns, ascending, apart) of the union of the requests' times: until the last text, or the failure.
 
     Pauses, in which the other arm had its turn, are left out.
     """
     import numpy as np
 
-    order = np.argsort(table.start_ns[measured], kind="stable")
-    starts, ends = table.start_ns[measured][order], np.maximum.accumulate(table.active_end_ns[measured][order])
+    return _union(table.start_ns[rows], _until(table, rows))
+
+
+def _until(table: Table, rows: Rows) -> Rows:
+    import numpy as np
+
+    until: Rows = np.where(table.failed[rows], table.end_ns[rows], table.active_end_ns[rows])
+    return until
+
+
+def _union(starts: Rows, ends: Rows) -> tuple[Rows, Rows]:
+    import numpy as np
+
+    order = np.argsort(starts, kind="stable")
+    starts, ends = starts[order], np.maximum.accumulate(ends[order])
     if not len(starts):
         return starts, ends
     new = np.concatenate([[True], starts[1:] > ends[:-1]])
     return starts[new], ends[np.append(np.flatnonzero(new)[1:] - 1, len(ends) - 1)]
 
 
-def measure_load(table: Table, measured: Rows, others: Rows) -> Load:
+def _load_intervals(table: Table, rows: Rows) -> tuple[Rows, Rows]:
+    """`active_intervals`; in an open loop each block from its first scheduled time on.
+
+    There pauses between requests belong to the load: without them 2 requests/s would be counted as the 10/s that the
+    server could have answered.
+    """
+    import numpy as np
+
+    label = table.name(int(table.load[rows[0]])) if len(rows) else None
+    if label is None or parse_level(label).closed or (table.block[rows] < 0).any():
+        return active_intervals(table, rows)
+    order = np.argsort(table.block[rows], kind="stable")
+    rows = rows[order]
+    first = np.flatnonzero(np.diff(table.block[rows], prepend=-1))
+    return _union(
+        np.minimum.reduceat(table.origin_ns[rows], first), np.maximum.reduceat(_until(table, rows), first)
+    )
+
+
+def measure_load(table: Table, measured: Rows, others: Rows, failed: Rows | None = None) -> Load:
     """Load of one arm at one load level.
 
     **Formula:** tokens that arrived in the active time, of measured requests and of those that only kept the load up
-    (`others`), divided by that time.
+    (`others`), divided by that time. Requests that failed bring no tokens, but the time that they took is there.
     """
-    starts, ends = active_intervals(table, measured)
+    import numpy as np
+
+    starts, ends = _load_intervals(table, measured if failed is None else np.concatenate([measured, failed]))
     tokens = _tokens_inside(table, (measured, others), starts, ends)
     active = sum((ends - starts).tolist())
     return Load(active, _answer_tokens(table, measured) if tokens is None else tokens, len(measured))

@@ -35,7 +35,7 @@ def unit_loads(pairs: Pairs, units: Units, arm: Arm) -> Column:
     """
     import numpy as np
 
-    table, rows, size = pairs.table, pairs.rows(arm), len(units.stratum)
+    table, rows, size = pairs.table, pairs.rows(arm), len(units)
     shifted = _Shifted(table, rows)
     starts, ends = shifted.union(rows, units.unit)
     unit_of_interval = shifted.unit(starts)

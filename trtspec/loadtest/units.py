@@ -1,4 +1,4 @@
-"""Which pairs vary independently: each alone at concurrency 1, blocks of requests that ran together otherwise."""
+"""Which pairs vary independently: prompts at concurrency 1, blocks of requests that ran together otherwise."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from trtspec.loadtest.intervals import UnitWord, batches
+from trtspec.loadtest.intervals import Strata, UnitWord, batches
 from trtspec.loadtest.levels import LoadLevel, parse_level
+from trtspec.loadtest.likeness import clusters, likeness
 from trtspec.loadtest.pairing import Pairs
 
 if TYPE_CHECKING:
@@ -22,22 +23,25 @@ _FEWEST = 10
 
 @dataclass(frozen=True)
 class Units:
-    """`unit` is the unit of every pair, `stratum` the level of every unit; `word` says what a unit is."""
+    """`unit` is the unit of every pair, `strata` the levels of the units; `word` says what a unit is."""
 
     unit: NDArray[Any]
-    stratum: NDArray[Any]
+    strata: Strata
     word: UnitWord
 
-    def sums(self, columns: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    def __len__(self) -> int:
+        return len(self.strata.of)
+
+    def sums(self, columns: NDArray[Any]) -> tuple[NDArray[Any], Strata]:
         """Column sums of every unit and the units' levels; rows with NaN and units without any row are left out."""
         import numpy as np
 
         given = ~np.isnan(columns).any(axis=1)
-        unit = self.unit[given]
-        size = len(self.stratum)
+        unit, size = self.unit[given], len(self)
         totals = [np.bincount(unit, weights=column, minlength=size) for column in columns[given].T]
         there = np.bincount(unit, minlength=size) > 0
-        return np.stack(totals, axis=1)[there] if size else np.zeros((0, columns.shape[1])), self.stratum[there]
+        found = np.stack(totals, axis=1)[there] if size else np.zeros((0, columns.shape[1]))
+        return found, self.strata.select(there)
 
 
 def levels_of(pairs: Pairs) -> Iterator[tuple[LoadLevel, NDArray[Any]]]:
@@ -51,28 +55,39 @@ def levels_of(pairs: Pairs) -> Iterator[tuple[LoadLevel, NDArray[Any]]]:
 
 
 def units_of(pairs: Pairs) -> Units:
-    """The units of some pairs."""
+    """The units of some pairs, their levels in the order of `levels_of`."""
     import numpy as np
 
+    cluster, levels = clusters(pairs), list(levels_of(pairs))
     unit = np.zeros(len(pairs), dtype=np.int64)
     strata: list[NDArray[Any]] = []
-    alone = True
-    for position, (level, chosen) in enumerate(levels_of(pairs)):
-        within = independent(level, pairs.select(chosen))
+    for position, (level, chosen) in enumerate(levels):
+        within = _ranked(cluster[chosen]) if level.alone else independent(level, pairs.select(chosen))
         within = batches(int(within.max()) + 1)[within]
         unit[chosen] = within + sum(map(len, strata))
         strata.append(np.full(int(within.max()) + 1, position))
-        alone = alone and level.alone
-    stratum = np.concatenate(strata) if strata else np.zeros(0, dtype=np.int64)
-    return Units(unit, stratum, "pairs" if alone else "blocks")
+    of = np.concatenate(strata) if strata else np.zeros(0, dtype=np.int64)
+    alike = likeness(cluster, [(chosen, level.alone) for level, chosen in levels])
+    return Units(unit, Strata(of, alike), _word(cluster, levels))
+
+
+def _word(cluster: NDArray[Any], levels: list[tuple[LoadLevel, NDArray[Any]]]) -> UnitWord:
+    import numpy as np
+
+    if not all(level.alone for level, _ in levels):
+        return "blocks"
+    return "prompts" if any(len(np.unique(cluster[chosen])) < len(chosen) for _, chosen in levels) else "pairs"
 
 
 def independent(level: LoadLevel, pairs: Pairs) -> NDArray[Any]:
-    """The number of the pair or block, 0, 1, 2, … in order of time, that each of a level's pairs belongs to."""
+    """The number of the unit, 0, 1, 2, … in order of time, that each of a level's pairs belongs to.
+
+    At concurrency 1 a prompt with all its repeats, or a session with all its turns; else the block.
+    """
     import numpy as np
 
     if level.alone:
-        return np.arange(len(pairs))
+        return _ranked(clusters(pairs))
     if (pairs.block >= 0).any():
         return _ranked(pairs.block)
     largest = int(pairs.table.concurrency[pairs.baseline].max())
@@ -80,11 +95,11 @@ def independent(level: LoadLevel, pairs: Pairs) -> NDArray[Any]:
     return np.arange(len(pairs)) // size
 
 
-def _ranked(block: NDArray[Any]) -> NDArray[Any]:
-    """Blocks numbered in the order in which they began."""
+def _ranked(keys: NDArray[Any]) -> NDArray[Any]:
+    """Keys numbered in the order in which they come first."""
     import numpy as np
 
-    _, first, inverse = np.unique(block, return_index=True, return_inverse=True)
+    _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
     rank = np.empty(len(first), dtype=np.int64)
     rank[np.argsort(first)] = np.arange(len(first))
     found: NDArray[Any] = rank[inverse]

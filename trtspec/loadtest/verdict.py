@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from trtspec.loadtest.intervals import Interval
 from trtspec.loadtest.levels import LoadLevel
+from trtspec.units import bounds_text
 
 __all__ = [
     "AA",
@@ -32,6 +33,13 @@ MIXED = "MIXED"
 AA = "A/A"
 # an interval inside 1 ± this is too small a difference to matter
 NEGLIGIBLE = 0.05
+_WORDS = {
+    FASTER: "faster",
+    SLOWER: "slower",
+    NO_DIFFERENCE: "neither faster nor slower",
+    INCONCLUSIVE: "not clearly faster or slower",
+    CLIENT_BOUND: "not to be judged (client-bound)",
+}
 
 
 @dataclass(frozen=True)
@@ -87,9 +95,27 @@ def verdict_sentence(levels: Sequence[Level]) -> str:
     """Plain sentences: how fast at which load, what to do, and why."""
     if not levels:
         return "No comparison: no prompt was answered completely by both arms."
-    parts = [_level_text(level) for level in levels]
-    text = f"{', '.join(parts[:-1])} and {parts[-1]}" if len(parts) > 1 else parts[0]
+    text = _common_text(levels) or _joined([_level_text(level) for level in levels])
     return f"Speculation is {text}; {_advice(levels)}.{_reasons(levels)}"
+
+
+def _joined(parts: Sequence[str]) -> str:
+    return f"{', '.join(parts[:-1])} and {parts[-1]}" if len(parts) > 1 else parts[0]
+
+
+def _common_text(levels: Sequence[Level]) -> str | None:
+    """What all levels say alike, said once, and each one's number; None where they differ or lack an interval."""
+    if len(levels) == 1 or len({level.code for level in levels}) > 1:
+        return None
+    numbers = []
+    for level in levels:
+        speedup = level.speedup
+        if speedup.estimate is None or speedup.low is None or speedup.high is None:
+            return None
+        times, interval = ("times the baseline's speed", "95 % interval ") if not numbers else ("times", "")
+        interval += bounds_text(speedup.low, speedup.high)
+        numbers.append(f"{speedup.estimate:.2f} {times} ({interval}) at {level.load.label}")
+    return f"{_WORDS[levels[0].code]} at {'both' if len(levels) == 2 else 'all'} loads: {_joined(numbers)}"
 
 
 def _level_text(level: Level) -> str:
@@ -98,7 +124,7 @@ def _level_text(level: Level) -> str:
         return f"of unknown effect {at}"
     if speedup.low is None or speedup.high is None:
         return f"{speedup.estimate:.2f} times as fast {at} (too few pairs for an interval)"
-    interval = f"95 % interval {speedup.low:.2f}–{speedup.high:.2f}"
+    interval = f"95 % interval {bounds_text(speedup.low, speedup.high)}"
     word = {
         FASTER: f"{speedup.estimate:.2f} times faster",
         SLOWER: f"slower ({speedup.estimate:.2f} times the baseline's speed)",
@@ -110,7 +136,8 @@ def _level_text(level: Level) -> str:
 
 def _advice(levels: Sequence[Level]) -> str:
     codes = [level.code for level in levels]
-    where = levels[0].load.label if len(levels) == 1 else "these loads"
+    first = levels[0].load
+    where = "these loads" if len(levels) > 1 else first.label if first.closed else "this load"
     if all(code == FASTER for code in codes):
         return f"leave it on at {where}"
     if all(code in {SLOWER, NO_DIFFERENCE} for code in codes):

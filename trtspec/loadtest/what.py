@@ -9,9 +9,10 @@ from pathlib import Path
 
 from trtspec.errors import UsageError
 from trtspec.loadtest.arrivals import Traffic, open_loop, parse_profile
+from trtspec.loadtest.asked import asked_prompts
 from trtspec.loadtest.jobs import Shape
 from trtspec.loadtest.options import RunOptions
-from trtspec.loadtest.prompts import PromptSet, load_prompts
+from trtspec.loadtest.prompts import PromptSet
 from trtspec.loadtest.sender import Message, SendOptions, plain_text
 from trtspec.loadtest.tokens import TextTokens, open_tokenizer
 from trtspec.loadtest.trace import load_trace, trace_prompts
@@ -32,15 +33,15 @@ class Questions:
 
 def prepare(spec_file: SpecFile | None, options: RunOptions) -> Questions:
     """Everything that is known before a server is asked; UsageError for files that cannot be used."""
-    root = Path() if spec_file is None else spec_file.root
-    prompts = load_prompts(options.prompts, root=root, seed=options.seed)
     checkpoint = _checkpoint(spec_file, options)
     tokens = None if checkpoint is None else open_tokenizer(checkpoint)
     if options.tokenizer is not None and tokens is None:
         raise UsageError("no tokenizer.json there", where=str(options.tokenizer), fix="--tokenizer FOLDER of a model")
+    render = _renderer(checkpoint, options)
+    prompts = asked_prompts(spec_file, options, tokens, render)
     traffic, synthetic = _open_levels(options, prompts, tokens)
     send_options = SendOptions(
-        render=_renderer(checkpoint, options),
+        render=render,
         temperature=options.temperature,
         timeout=options.timeout,
         draft_length=options.draft_length,

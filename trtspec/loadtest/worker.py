@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
+import signal
 import socket
 import sys
 import time
@@ -15,6 +17,8 @@ from trtspec.loadtest.share import Finish, Share
 from trtspec.loadtest.workers import Orders, Setup, receive, send
 
 __all__: list[str] = []
+
+_PR_SET_PDEATHSIG = 1
 
 
 class _Worker:
@@ -81,5 +85,13 @@ async def _main(descriptor: int) -> None:
         await writer.drain()
 
 
+def _end_with_parent() -> None:
+    """Ask the system to end this process when its parent has, even where it is stopped or stuck (Linux)."""
+    prctl = getattr(ctypes.CDLL(None), "prctl", None)
+    if prctl is not None:
+        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
 if __name__ == "__main__":
+    _end_with_parent()
     run_loop(_main(int(sys.argv[1])))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import pickle
+import signal
 import socket
 import subprocess
 import sys
@@ -33,6 +34,7 @@ _LENGTH = 8
 _START = 60.0
 _END = 5.0
 _CLOCK_ROUNDS = 8
+_GONE = "gone"
 
 
 @dataclass(frozen=True)
@@ -102,6 +104,8 @@ class _Worker:
         self.index = index
         self.offset_ns = 0
         self.down: dict[Arm, str | None] = {}
+        # how it ended, once that was heard
+        self.gone: str | None = None
         self._on_record = on_record
         self._answers: asyncio.Queue[tuple[Any, ...]] = asyncio.Queue()
         self._process: subprocess.Popen[bytes] | None = None
@@ -126,22 +130,30 @@ class _Worker:
         return asked, (await self.answer("clock"))[0], time.perf_counter_ns()
 
     def tell(self, *message: Any) -> None:
-        send(self._writer, *message)
+        """Write a message; one to a worker that is gone is lost, which its `answer` then says."""
+        # uvloop raises RuntimeError where asyncio drops what is written to a closed end
+        with suppress(OSError, RuntimeError):
+            send(self._writer, *message)
 
     async def answer(self, kind: str, timeout: float | None = None) -> tuple[Any, ...]:
         """The contents of the next message, which must be of `kind`; LoadTestFailed when the worker failed."""
+        if self.gone is not None:
+            raise LoadTestFailed(f"load process {self.index} failed: {self.gone}")
         try:
             found, *contents = await asyncio.wait_for(self._answers.get(), timeout)
         except asyncio.TimeoutError:
             raise LoadTestFailed(f"load process {self.index} does not answer") from None
+        if found == _GONE:
+            self.gone = str(contents[0])
         if found != kind:
             raise LoadTestFailed(f"load process {self.index} failed: {' '.join(map(str, contents)) or found}")
         return tuple(contents)
 
     async def heard(self, kind: str) -> None:
         """Return when it says `kind` or is gone; what it said before is forgotten."""
-        while (await self._answers.get())[0] not in {kind, "gone"}:
-            pass
+        while self.gone is None and (message := await self._answers.get())[0] != kind:
+            if message[0] == _GONE:
+                self.gone = str(message[1])
 
     async def _listen(self) -> None:
         while (message := await receive(self._reader)) is not None:
@@ -149,7 +161,16 @@ class _Worker:
                 self._on_record(aligned(message[1], self.offset_ns))
             else:
                 self._answers.put_nowait(message)
-        self._answers.put_nowait(("gone", "it ended"))
+        self._answers.put_nowait((_GONE, await asyncio.to_thread(self._end)))
+
+    def _end(self) -> str:
+        """How its process came to its end."""
+        assert self._process is not None
+        try:
+            code = self._process.wait(_END)
+        except subprocess.TimeoutExpired:
+            return "it hung up"
+        return f"it was ended by {signal.Signals(-code).name}" if code < 0 else f"it ended with code {code}"
 
     async def stop(self) -> None:
         if self._process is None:
@@ -199,8 +220,8 @@ class WorkerCrew:
         try:
             await self._all("mine")
             await self._tell_all("over")
-        except asyncio.CancelledError:
-            with suppress(LoadTestFailed, asyncio.TimeoutError):
+        except (asyncio.CancelledError, LoadTestFailed):
+            with suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._cancelled(), _END)
             raise
 
@@ -228,10 +249,15 @@ class WorkerCrew:
         return next((reason for worker in self._workers if (reason := worker.down.get(arm))), None)
 
     async def report(self) -> dict[str, Any]:
-        """See `Crew`; `processes` has each process's own, with the offset of its clock that was taken out (ns)."""
+        """See `Crew`, of the processes that still answer.
+
+        `processes` has each process's own, with the offset of its clock that was taken out (ns).
+        """
         reports = []
         for worker in self._workers:
-            worker.tell("report")
-            report = (await worker.answer("report"))[0]
-            reports.append({**report, "worker": worker.index, "clock_offset_ns": worker.offset_ns})
+            # one that is gone or stuck has nothing to say; what the others measured is no less true
+            with suppress(LoadTestFailed):
+                worker.tell("report")
+                report = (await worker.answer("report", _END))[0]
+                reports.append({**report, "worker": worker.index, "clock_offset_ns": worker.offset_ns})
         return merged_reports(reports)

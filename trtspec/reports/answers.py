@@ -91,11 +91,11 @@ def _prompts(data: ReportData) -> int:
 
 def prompt_texts(provenance: Mapping[str, Any] | None) -> dict[str, str]:
     """Prompt id → its text for runs over the package's own prompts; empty when they came from elsewhere or changed."""
-    from trtspec.loadtest.prompts import BUILTIN, RANDOM, load_prompts
+    from trtspec.loadtest.prompts import BUILTIN, BUILTIN_60, RANDOM, load_prompts
 
     given = provenance or {}
     told = given.get("prompts")
-    if not isinstance(told, Mapping) or told.get("source") not in {BUILTIN, RANDOM}:
+    if not isinstance(told, Mapping) or told.get("source") not in {BUILTIN, BUILTIN_60, RANDOM}:
         return {}
     options = given.get("options")
     seed = options.get("seed", 1) if isinstance(options, Mapping) else 1

@@ -26,6 +26,8 @@ _OPERATORS: dict[str, Callable[[float, float], bool]] = {
     ">": operator.gt,
 }
 _EXPRESSION = re.compile(r"\s*(?P<path>.+?)\s*(?P<operator><=|>=|==|!=|<|>)\s*(?P<number>[^<>=!]+?)\s*")
+# what is no result where the verdict is withheld
+_COMPARED = frozenset({"speedup", "headline", "break_even_concurrency", "break_even_interval", "ratio"})
 _EXAMPLE = "e.g. 'speedup.output_tokens_per_second.low < 1.0'"
 
 
@@ -47,7 +49,8 @@ class Gate:
 class GateResult:
     """A gate with what it met: `value` is None where nothing was measured, and `reason` says why.
 
-    What was not measured fails the gate: a pipeline must not go green because a figure is absent.
+    What was not measured fails the gate: a pipeline must not go green because a figure is absent. So does a comparison
+    that the run gives no verdict on, whatever its number: a server that refuses requests looks fast.
     """
 
     gate: Gate
@@ -60,7 +63,7 @@ class GateResult:
         """E.g. `speedup.request_latency.low < 1.0: it is 0.93`."""
         if self.value is None:
             return f"{self.gate.text}: not measured ({self.reason})"
-        return f"{self.gate.text}: it is {self.value:.6g}"
+        return f"{self.gate.text}: it is {self.value:.6g}" + (f", but {self.reason}" if self.reason else "")
 
 
 def parse_gates(expressions: Iterable[str]) -> tuple[Gate, ...]:
@@ -109,6 +112,9 @@ def _check(summary: Mapping[str, Any], gate: Gate) -> GateResult:
         kind = "a section" if isinstance(value, Mapping) else f"{value!r}"
         fix = f"go on to a number in it: {', '.join(map(str, value))}" if isinstance(value, Mapping) else _EXAMPLE
         raise UsageError(f"{gate.path} is {kind}, no number", fix=fix)
+    withheld = (summary.get("comparison") or {}).get("withheld")
+    if withheld and _COMPARED & set(split_path(gate.path)):
+        return GateResult(gate, float(value), failed=True, reason=f"no verdict is given: {withheld}")
     return GateResult(gate, float(value), failed=gate.fails(float(value)))
 
 

@@ -11,6 +11,7 @@ from trtspec.reports.formats import Cell, ratio_text
 from trtspec.reports.levels import Level
 from trtspec.reports.names import metric_name
 from trtspec.reports.reading import Interval
+from trtspec.units import bounds_text
 
 __all__ = ["Hero", "IntervalRow", "build_hero"]
 
@@ -92,7 +93,7 @@ def _rows(known: Sequence[tuple[Level, Interval]]) -> tuple[tuple[IntervalRow, .
     """A row a level, and where 1 lies on their scale."""
     if not known:
         return (), 0.0
-    ends = [1.0, *(end for _, interval in known for end in interval.ends)]
+    ends = [1.0, *(end for _, interval in known for end in interval.shown_ends)]
     pad = max(0.06 * (max(ends) - min(ends)), 0.03)
     start, span = min(ends) - pad, max(ends) - min(ends) + 2 * pad
 
@@ -103,7 +104,7 @@ def _rows(known: Sequence[tuple[Level, Interval]]) -> tuple[tuple[IntervalRow, .
 
 
 def _row(level: Level, interval: Interval, place: Callable[[float], float]) -> IntervalRow:
-    low, high = (place(end) for end in interval.ends)
-    bounds = "" if interval.low is None or interval.high is None else f"{interval.low:.2f} to {interval.high:.2f}"
+    low, high = (place(end) for end in interval.shown_ends)
+    bounds = "" if interval.low is None or interval.high is None else bounds_text(interval.low, interval.high, " to ")
     text = f"{ratio_text(interval.estimate)} ({bounds})" if bounds else ratio_text(interval.estimate)
     return IntervalRow(level.label, text, low, round(high - low, 2), place(interval.estimate))

@@ -247,15 +247,15 @@ def _points(known: Sequence[tuple[float | str, str, Interval]]) -> dict[str, Any
         "hovertext": [f"{label}<br>{interval.text}" for _, label, interval in known], "hoverinfo": "text",
         "error_y": {
             "type": "data", "symmetric": False, "color": "@speculative", "thickness": 1.5, "width": 4,
-            "array": [i.ends[1] - i.estimate for _, _, i in known],
-            "arrayminus": [i.estimate - i.ends[0] for _, _, i in known],
+            "array": [i.shown_ends[1] - i.estimate for _, _, i in known],
+            "arrayminus": [i.estimate - i.shown_ends[0] for _, _, i in known],
         },
     }  # fmt: skip
 
 
 def _band(known: Sequence[tuple[float | str, str, Interval]]) -> list[dict[str, Any]]:
     """The area between low and high, drawn only where there are at least two levels with an interval."""
-    ends = [(place, i.low, i.high) for place, _, i in known if i.low is not None and i.high is not None]
+    ends = [(place, *i.shown_ends) for place, _, i in known if i.low is not None and i.high is not None]
     if len(ends) < 2:
         return []
     edge = {"type": "scatter", "mode": "lines", "line": {"width": 0, "color": "@speculative"}, "hoverinfo": "skip"}

@@ -11,6 +11,7 @@ from trtspec.reports.gates import GateResult
 from trtspec.reports.names import metric_name
 from trtspec.reports.reading import Part
 from trtspec.reports.view import break_even_text, equality_text
+from trtspec.units import bounds_text
 
 __all__ = ["gate_lines", "markdown_table", "markdown_text", "render_markdown"]
 
@@ -105,7 +106,7 @@ def _speedup(part: Part, name: str) -> str:
     found = part.speedup(name)
     if found is None:
         return "–"
-    bounds = "" if found.low is None or found.high is None else f" ({found.low:.2f}–{found.high:.2f})"
+    bounds = "" if found.low is None or found.high is None else f" ({bounds_text(found.low, found.high)})"
     return f"**{ratio_text(found.estimate)}**{bounds}"
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from trtspec.reports.charts import Chart, Figure, absent, axis, figure, level_control
 from trtspec.reports.data import ReportData
-from trtspec.reports.formats import Cell, Table, ratio_text, text_cell
+from trtspec.reports.formats import Cell, Table, percent_text, ratio_text, text_cell
 from trtspec.reports.levels import Level
 
 __all__ = ["origin_chart"]
@@ -35,6 +35,12 @@ def origin_chart(data: ReportData) -> Chart:
     )
     if any(row.get("source") == "chunks" for row in known.values()):
         caption += " Rounds are taken to be chunks: the server does not count them."
+    if any(_told(row) for row in known.values()):
+        caption += (
+            " By the server's clock a round is drafts, verification and the calls around them, here in steps of the "
+            "baseline; what is left is on the way to the client. The ideal speed-up is that of drafts and verification "
+            "alone."
+        )
     return Chart("origin", title, caption, variants, (level_control(list(known)),), _table(known), height=340)
 
 
@@ -92,10 +98,33 @@ def _broken(name: str) -> str:
 
 def _table(known: Mapping[Level, Mapping[str, Any]]) -> Table:
     columns = ("Load", *(name.capitalize() for name in _FACTORS.values()), "Predicted", "Measured")
+    told = any(_told(row) for row in known.values())
+    columns += (*_PARTS.values(), "Ideal", "Achieved ÷ ideal") if told else ()
     rows = []
     for level, row in known.items():
         factors = [row["factors"].get(key) for key in _FACTORS]
         values = [*factors, row.get("predicted"), row.get("measured")]
         cells = [Cell("–", reason="not known") if v is None else text_cell(ratio_text(v)) for v in values]
-        rows.append((text_cell(level.label), *cells))
+        rows.append((text_cell(level.label), *cells, *(_server_cells(row) if told else ())))
     return Table(columns, tuple(rows))
+
+
+# parts of a round by the server's clock
+_PARTS = {"draft": "Drafts", "target": "Verification", "overhead": "Calls", "transport": "To the client"}
+
+
+def _told(row: Mapping[str, Any]) -> bool:
+    return (row.get("round") or {}).get("ideal") is not None
+
+
+def _server_cells(row: Mapping[str, Any]) -> list[Cell]:
+    """The parts of a round in steps of the baseline, the ideal speed-up, and how much of it is achieved."""
+    parts = row.get("round") or {}
+    if not _told(row):
+        return [Cell("–", reason=parts.get("reason") or "not known")] * (len(_PARTS) + 2)
+    achieved = parts["achieved_over_ideal"]
+    return [
+        *(text_cell(f"{parts[name] / parts['step']:.2f} steps") for name in _PARTS),
+        text_cell(ratio_text(parts["ideal"])),
+        Cell("–", reason="not known") if achieved is None else text_cell(percent_text(achieved)),
+    ]

@@ -84,8 +84,9 @@ def _print_steps(console: Console, forecast: Forecast) -> None:
         passes = {
             "target, 1 token": model.baseline_pass(concurrency),
             f"target, {chosen + 1} tokens": model.verify_pass(concurrency, chosen),
-            "draft, 1 token": model.draft_pass(concurrency),
         }
+        if model.draft is not None:
+            passes["draft, 1 token"] = model.draft_pass(concurrency)
         for name, time in passes.items():
             terms = (time.matrices, time.attention, time.communication, time.overhead, time.seconds)
             shown = [number_text(1000 * value) for value in terms]

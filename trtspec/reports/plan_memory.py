@@ -10,7 +10,7 @@ from rich.text import Text
 
 from trtspec.planning.items import GpuMemory, SequenceRoom
 from trtspec.planning.memory import MemoryPlan
-from trtspec.planning.placement import MODEL_ROLES, Launch, Placement
+from trtspec.planning.placement import Launch, Placement
 from trtspec.reports.plan_bars import SEGMENTS, memory_bar, segment_bytes
 from trtspec.reports.plan_text import flow, say
 from trtspec.units import bytes_text, count_text
@@ -40,7 +40,7 @@ def print_memory(console: Console, memory: MemoryPlan) -> None:
 
 def _placement(placement: Placement) -> Iterator[str]:
     """Where the models lie, and how the server of the speculative arm is started."""
-    for role in MODEL_ROLES:
+    for role in placement.models:
         placed = placement.roles[role]
         split = f" (tp {placed.tp}" + (f", pp {placed.pp})" if placed.pp > 1 else ")")
         yield f"{role} on GPU {placement.gpu_device_ids[role]}{split if len(placed.gpus) > 1 else ''}"
@@ -80,6 +80,7 @@ def _legend(memory: MemoryPlan) -> list[Text]:
     pieces = [
         Text.assemble((segment.glyph, segment.style), f" {segment.name} {bytes_text(size)}")
         for segment, size in zip(SEGMENTS, segment_bytes(fullest), strict=True)
+        if size
     ]
     free = fullest.free
     if free is not None and free < 0:

@@ -8,11 +8,14 @@ from typing import Any
 
 from trtspec.reports.formats import Cell, DisplayUnit, number_text, ratio_text
 from trtspec.reports.paths import join_path
+from trtspec.units import bounds_text
 
 __all__ = ["Interval", "Part", "interval_of"]
 
 NO_INTERVAL = "too few pairs for an interval"
 NOT_MEASURED = "not measured in this run"
+# charts cut an interval that reaches further than this many times its estimate
+_SHOWN = 5.0
 
 
 @dataclass(frozen=True)
@@ -39,11 +42,18 @@ class Interval:
         return self.low, self.high
 
     @property
+    def shown_ends(self) -> tuple[float, float]:
+        """`ends` as charts draw them: one that says nothing would squeeze all others into a line."""
+        low, high = self.ends
+        return max(low, self.estimate / _SHOWN), min(high, self.estimate * _SHOWN)
+
+    @property
     def range_text(self) -> str:
         """E.g. `95 % interval 1.21× to 1.44×`, or why there is none."""
         if self.low is None or self.high is None:
             return self.reason or NO_INTERVAL
-        return f"{self.confidence * 100:.0f} % interval {ratio_text(self.low)} to {ratio_text(self.high)}"
+        bounds = bounds_text(self.low, self.high, "× to ")
+        return f"{self.confidence * 100:.0f} % interval {bounds}×"
 
 
 def interval_of(data: Any) -> Interval | None:

@@ -136,12 +136,12 @@ def _metric_rows(part: Part) -> list[Row]:
 
 def forest(rows: Sequence[Row], height: int, title: str = "speed-up (1 = no difference)") -> Figure:
     """Intervals one below the other, with a dot at the estimate and a line at 1."""
-    ends = [1.0, *(end for _, interval, _ in rows for end in interval.ends)]
+    ends = [1.0, *(end for _, interval, _ in rows for end in interval.shown_ends)]
     pad = 0.08 * max(max(ends) - min(ends), 0.2)
     places = list(range(len(rows)))
     bars = {
         "type": "scatter", "mode": "lines", "hoverinfo": "skip", "opacity": 0.42,
-        "x": [x for _, interval, _ in rows for x in (*interval.ends, None)],
+        "x": [x for _, interval, _ in rows for x in (*interval.shown_ends, None)],
         "y": [y for place in places for y in (place, place, None)],
         "line": {"color": "@speculative", "width": 8},
     }  # fmt: skip

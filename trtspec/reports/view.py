@@ -122,7 +122,7 @@ def _subtitle(data: ReportData) -> tuple[str, ...]:
 
 
 def _pair_names(spec: Any) -> list[str]:
-    """Target and draft by the names of their checkpoint folders."""
+    """Target and draft by the names of their checkpoint folders, and whether drafts come from the text."""
     names = []
     for role in ("target", "draft"):
         section = spec.get(role) if isinstance(spec, Mapping) else None
@@ -130,7 +130,13 @@ def _pair_names(spec: Any) -> list[str]:
         if checkpoint:
             name = Path(str(checkpoint)).name
             names.append(name if role in name.lower().replace("_", "-").split("-") else f"{role} {name}")
+        method = section.get("method") if isinstance(section, Mapping) and role == "draft" else None
+        if method in _METHODS:
+            names.append(_METHODS[method])
     return names
+
+
+_METHODS = {"ngram": "draft: prompt lookup", "lookup": "prompt lookup before the draft"}
 
 
 def _acceptance_lead(data: ReportData) -> str:

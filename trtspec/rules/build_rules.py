@@ -178,13 +178,15 @@ def _transfer(facts: Facts) -> Iterator[Hit]:
     title="Sampled requests with acceptance by tokens",
     source="a sampled token must equal the drafted one; rejection sampling accepts more (Leviathan et al. 2023)",
     explanation="With a temperature above 0 the target draws a token at random, and a draft is accepted only if it "
-    "guessed that draw. Output stays right; acceptance falls with the temperature.",
-    fix="acceptance: logits (runtime tensorrt_llm), or measure at temperature 0 as well.",
+    "guessed that draw. Output stays right; acceptance falls with the temperature. In the torch runtime the draft "
+    "draws with the target's random numbers, so it guesses right more often, and answers depend on the seed alone, not "
+    "on the draft length.",
+    fix="acceptance: logits, or measure at temperature 0 as well.",
     example="loadtest: {temperature: 0.8} with speculation: {acceptance: tokens}",
 )
 def _sampling(facts: Facts) -> Iterator[Hit]:
     temperature = facts.spec.loadtest.temperature
     if temperature > 0 and facts.spec.speculation.acceptance == "tokens":
         message = f"loadtest.temperature {temperature:g} with acceptance by tokens: the draft must guess each draw"
-        fix = "set speculation.acceptance: logits" if facts.engines else "measure at temperature 0 as well"
+        fix = "set speculation.acceptance: logits" if facts.spec.draft.is_model else "measure at temperature 0 as well"
         yield Hit("spec", message, fix, {"temperature": temperature})

@@ -9,7 +9,7 @@ from typing import Any
 
 from trtspec.errors import PairError
 from trtspec.hardware.catalogue import Gpu
-from trtspec.rules.facts import MODEL_ROLES, Facts, ModelRole, gather_facts
+from trtspec.rules.facts import Facts, ModelRole, gather_facts
 from trtspec.rules.registry import LEVELS, Finding, Level, run_rules
 from trtspec.rules.sizes import model_parameters
 from trtspec.spec import SpecFile
@@ -47,9 +47,10 @@ class CheckResult:
         counts = Counter(finding.level for finding in self.findings)
         parts = [_count(counts[level], level) for level in LEVELS if counts[level]]
         found = ", ".join(parts) if parts else "nothing found"
+        what = "pair" if "draft" in self.facts.roles else "target"
         if not self.ok and {finding.id for finding in self.of_level("error")} == {"weights-missing"}:
-            return f"the pair would fit, but weights are missing: {found}"
-        return f"the pair {'fits' if self.ok else 'cannot be served'}: {found}"
+            return f"the {what} would fit, but weights are missing: {found}"
+        return f"the {what} {'fits' if self.ok else 'cannot be served'}: {found}"
 
     def to_json(self) -> dict[str, Any]:
         """The result as `check --output json` prints it."""
@@ -58,10 +59,11 @@ class CheckResult:
             "ok": self.ok,
             "verdict": self.verdict,
             "findings": [finding.to_json() for finding in self.findings],
-            "pair": self.facts.pair.to_json(),
+            "draft_method": self.facts.spec.draft.method,
+            "pair": self.facts.pair.to_json() if "draft" in self.facts.roles else None,
             "toolchain": _toolchain_summary(self.facts),
             "gpu": _gpu_summary(self.facts),
-            "checkpoints": {role: checkpoint_summary(self.facts, role) for role in MODEL_ROLES},
+            "checkpoints": {role: checkpoint_summary(self.facts, role) for role in self.facts.roles},
         }
 
 
@@ -125,5 +127,7 @@ def require_pair(spec_file: SpecFile, *, weights: bool = True, gpu: Gpu | None =
     errors = result.of_level("error")
     if errors:
         lines = "".join(f"\n  {finding.role}: {finding.message}" for finding in errors)
-        raise PairError(f"target and draft cannot be served together:{lines}", errors, fix=errors[0].fix)
+        pair = "draft" in result.facts.roles
+        what = "target and draft cannot be served together" if pair else "the target cannot be served"
+        raise PairError(f"{what}:{lines}", errors, fix=errors[0].fix)
     return result

@@ -15,6 +15,7 @@ from trtspec.errors import TrtspecError
 from trtspec.hardware.catalogue import Gpu, find_gpu
 from trtspec.spec import Spec, SpecFile
 from trtspec.spec.model import ModelSource
+from trtspec.spec.names import PROMPT_SETS
 from trtspec.toolchain.detect import Toolchain, resolve_toolchain
 from trtspec.toolchain.families import Family, converter_family
 
@@ -45,6 +46,9 @@ class Facts:
     `toolchain_error` and `gpu_error` say why. `missing_paths` are the spec's paths that do not exist, by dotted key;
     `adapters` the roles whose folder holds an adapter and no model, with its base model's name.
     `weights_needed` is False where weight files may still be absent (commands are only shown).
+
+    Without a second model (draft.method ngram) the survey of the draft is the target's: the target proposes its own
+    tokens, so nothing can differ.
     """
 
     spec: Spec
@@ -57,6 +61,11 @@ class Facts:
     missing_paths: Mapping[str, Path] = field(default_factory=dict)
     adapters: Mapping[ModelRole, str] = field(default_factory=dict)
     weights_needed: bool = True
+
+    @property
+    def roles(self) -> tuple[ModelRole, ...]:
+        """The models there are."""
+        return MODEL_ROLES if self.spec.draft.is_model else ("target",)
 
     @property
     def same_folder(self) -> bool:
@@ -78,12 +87,12 @@ class Facts:
 
     def is_built(self, role: ModelRole) -> bool:
         """True when the role's engine is built from a checkpoint, False when an engine is given."""
-        return self.source(role).engine is None
+        return role in self.roles and self.source(role).engine is None
 
 
 def each_source(facts: Facts) -> Iterator[tuple[ModelRole, ModelSource]]:
     """The roles whose engines TensorRT-LLM is to build, with their section of the spec."""
-    for role in MODEL_ROLES:
+    for role in facts.roles:
         if facts.engines and facts.is_built(role):
             yield role, facts.source(role)
 
@@ -104,7 +113,7 @@ def family_of(config: ModelConfig) -> Family | None:
 
 def each_config(facts: Facts) -> Iterator[tuple[ModelRole, ModelConfig]]:
     """The roles whose config.json could be read, with it."""
-    for role in MODEL_ROLES:
+    for role in facts.roles:
         config = facts.surveys[role].config
         if config is not None:
             yield role, config
@@ -112,7 +121,7 @@ def each_config(facts: Facts) -> Iterator[tuple[ModelRole, ModelConfig]]:
 
 def each_weights(facts: Facts) -> Iterator[tuple[ModelRole, Weights]]:
     """The roles whose tensors could be listed, with them."""
-    for role in MODEL_ROLES:
+    for role in facts.roles:
         weights = facts.surveys[role].weights
         if weights is not None:
             yield role, weights
@@ -120,7 +129,7 @@ def each_weights(facts: Facts) -> Iterator[tuple[ModelRole, Weights]]:
 
 def each_tokenizer(facts: Facts) -> Iterator[tuple[ModelRole, TokenizerFacts]]:
     """The roles whose tokenizer could be read, with it."""
-    for role in MODEL_ROLES:
+    for role in facts.roles:
         tokenizer = facts.surveys[role].tokenizer
         if tokenizer is not None:
             yield role, tokenizer
@@ -131,7 +140,9 @@ def gather_facts(spec_file: SpecFile, *, weights: bool = True, gpu: Gpu | None =
 
     `gpu` counts where the spec names none.
     """
-    surveys: dict[ModelRole, Survey] = {role: _survey(spec_file, role) for role in MODEL_ROLES}
+    target = _survey(spec_file, "target")
+    draft = _survey(spec_file, "draft") if spec_file.spec.draft.is_model else target
+    surveys: dict[ModelRole, Survey] = {"target": target, "draft": draft}
     toolchain, toolchain_error = _toolchain(spec_file.spec)
     named, gpu_error = _gpu(spec_file.spec)
     return Facts(
@@ -143,7 +154,11 @@ def gather_facts(spec_file: SpecFile, *, weights: bool = True, gpu: Gpu | None =
         gpu=named if spec_file.spec.hardware is not None else gpu,
         gpu_error=gpu_error,
         missing_paths={key: path for key, path in _named_paths(spec_file) if not path.exists()},
-        adapters={role: base for role, survey in surveys.items() if (base := _adapter(survey)) is not None},
+        adapters={
+            role: base
+            for role, survey in surveys.items()
+            if (role == "target" or survey is not target) and (base := _adapter(survey)) is not None
+        },
         weights_needed=weights,
     )
 
@@ -198,5 +213,5 @@ def _named_paths(spec_file: SpecFile) -> Iterator[tuple[str, Path]]:
     dataset = spec.calibration.dataset
     if dataset is not None and dataset.startswith((".", "/", "~")):  # others may be a name on the hub
         yield "calibration.dataset", spec_file.root / Path(dataset).expanduser()
-    if spec.loadtest.prompts not in ("builtin", "random"):
+    if spec.loadtest.prompts not in PROMPT_SETS:
         yield "loadtest.prompts", spec_file.root / Path(spec.loadtest.prompts).expanduser()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trtspec.rules.facts import MODEL_ROLES, Facts, each_built, each_config, each_source, family_of
+from trtspec.rules.facts import Facts, each_built, each_config, each_source, family_of
 from trtspec.rules.precision import weight_algo
 from trtspec.rules.registry import Hit, rule
 from trtspec.toolchain.families import WEIGHT_ONLY
@@ -150,7 +150,7 @@ def _act_order(facts: Facts) -> Iterator[Hit]:
     example='{"quantization_config": {"quant_method": "awq", "bits": 4, "group_size": 64}} over groups of 128',
 )
 def _contradicted(facts: Facts) -> Iterator[Hit]:
-    for role in MODEL_ROLES:
+    for role in facts.roles:
         found = facts.surveys[role].quantization
         for sentence in found.contradictions if found is not None else ():
             fix = "fetch configuration and weights again, of one save"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from trtspec.checkpoints import Failure
 from trtspec.checkpoints.checkpoint import Part
-from trtspec.rules.facts import MODEL_ROLES, Facts, ModelRole, each_weights
+from trtspec.rules.facts import Facts, ModelRole, each_weights
 from trtspec.rules.registry import Hit, rule
 from trtspec.units import bytes_text, count_text
 
@@ -19,7 +19,7 @@ _ABSENT = ("shards-missing", "no-weights")
 
 def _failures(facts: Facts, part: Part) -> Iterator[tuple[ModelRole, Failure]]:
     """The failures of one part; none for a folder that is no model at all (an adapter)."""
-    for role in MODEL_ROLES:
+    for role in facts.roles:
         if role in facts.adapters:
             continue
         for failure in facts.surveys[role].failures:

@@ -72,15 +72,33 @@ def _costly(facts: Facts) -> Iterator[Hit]:
     title="Drafts are longer than what pays in practice",
     source="the draft-target example of TensorRT-LLM: 4 to 10 in common use",
     explanation="The chance that a whole draft is accepted falls with every token, its cost does not. Long drafts win "
-    "only where text is copied.",
+    "only where text is copied (draft.method: lookup has a length of its own for that).",
     fix="Begin with speculation.draft_length: 4 and measure.",
     example="speculation: {draft_length: 16}",
 )
 def _long(facts: Facts) -> Iterator[Hit]:
     length = facts.spec.speculation.draft_length
-    if length > _LONG:
+    if length > _LONG and facts.spec.draft.is_model:
         message = f"draft_length {length}: 4 to {_LONG} are common, every further token is accepted less often"
         yield Hit("spec", message, "set speculation.draft_length: 4 and measure", {"draft_length": length})
+
+
+@rule(
+    "lookup-in-made-up-text",
+    "PERF",
+    "note",
+    title="Drafts are looked up in the text, and the load test's texts are made up",
+    source="prompt lookup (github.com/apoorvumang/prompt-lookup-decoding) finds what an answer takes from its prompt",
+    explanation="A lookup pays where answers repeat their prompt: edits, extraction, summaries, code. In random words, "
+    "and in answers to them, there is nothing to find that a real request would have.",
+    fix="loadtest.prompts: builtin, or a file with prompts of your own.",
+    example="draft: {method: ngram} with loadtest: {prompts: random}",
+)
+def _made_up(facts: Facts) -> Iterator[Hit]:
+    if facts.spec.draft.looks_up and facts.spec.loadtest.prompts == "random":
+        message = f"draft.method {facts.spec.draft.method} with random words as prompts: what is found there says "
+        message += "nothing about real requests"
+        yield Hit("spec", message, "set loadtest.prompts: builtin, or give a file with your own", {})
 
 
 @rule(
@@ -95,7 +113,7 @@ def _long(facts: Facts) -> Iterator[Hit]:
     example="draft gemma-3-270m: 262 144 rows × 640 of 268 million parameters",
 )
 def _heavy(facts: Facts) -> Iterator[Hit]:
-    config = facts.surveys["draft"].config
+    config = facts.surveys["draft"].config if "draft" in facts.roles else None
     total = model_parameters(facts, "draft")
     if config is None or not total or not config.vocab_size or not config.hidden or not config.layers:
         return

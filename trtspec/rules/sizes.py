@@ -19,7 +19,9 @@ def model_parameters(facts: Facts, role: ModelRole) -> int | None:
 
 
 def size_ratio(facts: Facts) -> tuple[int, int, float] | None:
-    """Parameters of target and draft, and the draft's share; None where one is not known."""
+    """Parameters of target and draft, and the draft's share; None where one is not known, or there is none."""
+    if "draft" not in facts.roles:
+        return None
     target, draft = model_parameters(facts, "target"), model_parameters(facts, "draft")
     return (target, draft, draft / target) if target and draft is not None else None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trtspec.checkpoints import Survey
-from trtspec.rules.facts import MODEL_ROLES, Facts, ModelRole, each_config
+from trtspec.rules.facts import Facts, ModelRole, each_config
 from trtspec.rules.registry import Hit, rule
 from trtspec.units import count_text
 
@@ -78,7 +78,7 @@ def _ids(facts: Facts, role: ModelRole) -> str:
     example='{"eos_token_id": 1280019} with 128 256 rows',
 )
 def _end_range(facts: Facts) -> Iterator[Hit]:
-    for role in MODEL_ROLES:
+    for role in facts.roles:
         side = facts.side(role)
         for index in side.end_ids if side.rows is not None else ():
             if side.rows is not None and not 0 <= index < side.rows:
@@ -139,7 +139,7 @@ def _base_draft(facts: Facts) -> Iterator[Hit]:
 )
 def _templates(facts: Facts) -> Iterator[Hit]:
     if facts.pair.same_template is False:
-        lengths: dict[str, int] = {role: len(facts.side(role).chat_template or "") for role in MODEL_ROLES}
+        lengths: dict[str, int] = {role: len(facts.side(role).chat_template or "") for role in facts.roles}
         yield Hit("pair", "the chat templates differ; prompts are written with the target's", None, lengths)
 
 

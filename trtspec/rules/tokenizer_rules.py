@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from trtspec.checkpoints import TokenizerFacts, TokenizerMatch
 from trtspec.checkpoints.pairing import DifferingId
-from trtspec.rules.facts import MODEL_ROLES, OTHER, Facts, ModelRole, each_tokenizer
+from trtspec.rules.facts import OTHER, Facts, ModelRole, each_tokenizer
 from trtspec.rules.registry import Hit, rule
 from trtspec.units import count_text
 
@@ -115,7 +115,7 @@ def _extended(facts: Facts) -> Iterator[Hit]:
     example="128 257 ids over an embedding of 128 256 rows",
 )
 def _beyond(facts: Facts) -> Iterator[Hit]:
-    for role in MODEL_ROLES:
+    for role in facts.roles:
         rows = facts.surveys[role].vocab_size
         if rows is None:
             continue
@@ -160,7 +160,7 @@ def _placeholders_only(tokenizer: TokenizerFacts, rows: int) -> bool:
     example="Qwen2.5-72B: 152 064 rows for 151 665 ids",
 )
 def _padded(facts: Facts) -> Iterator[Hit]:
-    for role in MODEL_ROLES:
+    for role in facts.roles:
         side = facts.side(role)
         if side.rows and side.ids and side.padding and side.padding > 0:
             message = f"{count_text(side.rows)} vocabulary rows for {count_text(side.ids)} ids: "
@@ -175,7 +175,8 @@ def _padded(facts: Facts) -> Iterator[Hit]:
     title="Target and draft have different numbers of vocabulary rows",
     source="logits of different width cannot be compared: NVIDIA/TensorRT-LLM#3615, vllm-project/vllm#7252",
     explanation="Rejection sampling compares two rows of probabilities number by number; rows of different width "
-    "stop the engine. Accepting by tokens compares ids and does not care about padding.",
+    "stop the engine. Accepting by tokens compares ids and does not care about padding; the torch runtime gives the "
+    "shorter row its padding.",
     fix="acceptance: tokens, or pad the smaller model's vocabulary.",
     example="Qwen2.5-72B (152 064 rows) with Qwen2.5-0.5B (151 936) and acceptance: logits",
 )
@@ -187,11 +188,13 @@ def _sizes(facts: Facts) -> Iterator[Hit]:
         return  # not padding: ids beyond the smaller model's rows, which `id-beyond-embedding` names
     rows = f"{count_text(target)} vocabulary rows in the target, {count_text(draft)} in the draft"
     data = {"target": target, "draft": draft}
-    if facts.spec.speculation.acceptance == "logits":
+    if facts.spec.speculation.acceptance == "logits" and facts.engines:
         message = f"{rows}: acceptance by logits compares rows of equal width"
         yield Hit("pair", message, "set speculation.acceptance: tokens, or pad the smaller model", data)
     else:
-        message = f"{rows}: padding only, harmless with acceptance by tokens"
+        logits = facts.spec.speculation.acceptance == "logits"
+        why = "in the torch runtime (it pads)" if logits else "with acceptance by tokens"
+        message = f"{rows}: padding only, harmless {why}"
         yield Hit("pair", message, None, data, level="note", severity="INFO")
 
 

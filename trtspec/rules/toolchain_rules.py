@@ -164,7 +164,7 @@ def _paths(facts: Facts) -> Iterator[Hit]:
     example="target: {engine: ./engines/target}",
 )
 def _no_checkpoint(facts: Facts) -> Iterator[Hit]:
-    for role in ("target", "draft"):
+    for role in facts.roles:
         if facts.source(role).checkpoint is None:
             message = "an engine without its checkpoint: tokenizer, end ids and lengths are not compared"
             yield Hit(role, message, f"add {role}.checkpoint (its weights may be missing)")

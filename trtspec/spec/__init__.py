@@ -1,5 +1,6 @@
 """The deployment spec: its fields, how it is read, and the names that everything shares."""
 
+from trtspec.spec.editing import diff_text, with_section_values
 from trtspec.spec.load import SpecFile, load_spec, parse_spec, spec_json_schema
 from trtspec.spec.model import ModelSource, Spec
 from trtspec.spec.names import ARM_ROLES, ARMS, ROLES, Arm, Role
@@ -13,7 +14,9 @@ __all__ = [
     "Role",
     "Spec",
     "SpecFile",
+    "diff_text",
     "load_spec",
     "parse_spec",
     "spec_json_schema",
+    "with_section_values",
 ]

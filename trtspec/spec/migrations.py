@@ -52,7 +52,14 @@ _MOVED: dict[str, dict[str, str]] = {
         "quant_algo": "write quantization",
     },
 }
-_MOVED["draft"] = _MOVED["target"]
+_MOVED["draft"] = {
+    **_MOVED["target"],
+    "prompt_lookup_min": "write lookup_match",
+    "prompt_lookup_max": "a longer match always counts more; write lookup_match for the shortest",
+    "prompt_lookup_num_tokens": "write speculation.draft_length, or lookup_length with method: lookup",
+    "num_speculative_tokens": "write speculation.draft_length",
+    "model": "write checkpoint",
+}
 _MOVED["speculation"] = {
     "num_draft_tokens": "write draft_length",
     "max_draft_len": "write max_draft_length",

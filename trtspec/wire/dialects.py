@@ -96,7 +96,9 @@ async def choose_dialect(kind: str, model: str | None, own: str, lookup: Lookup)
         if found is not None:
             return found
     names = model or f"{FRONTEND_MODEL}, {_ENSEMBLE} or llmapi's {TARGET_MODEL}"
-    raise UsageError(f"the server has no model that can be load-tested as {names}", fix="--kind KIND --model NAME")
+    raise UsageError(
+        f"the server has no model that can be load-tested as {names}", fix="--kind KIND, --a-model NAME, --b-model NAME"
+    )
 
 
 _NVIDIA: dict[str, Callable[[str, str, ModelTensors | None], Dialect]] = {

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 __all__ = ["TargetFacts"]
+
+_DEEPEST = 20
 
 
 @dataclass(frozen=True)
@@ -29,5 +32,18 @@ class TargetFacts:
     configuration: Mapping[str, Any] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
-        """All of it, for measurement.json."""
-        return {**asdict(self), "models": list(self.models)}
+        """All of it, for measurement.json; what JSON cannot hold (NaN) or is nested without end, as text."""
+        server, configuration = (_plain(dict(part)) for part in (self.server, self.configuration))
+        rest = replace(self, server={}, configuration={})
+        return {**asdict(rest), "models": list(self.models), "server": server, "configuration": configuration}
+
+
+def _plain(value: Any, depth: int = 0) -> Any:
+    """A document of a server, as far as it is plain JSON of a sensible depth."""
+    if isinstance(value, dict) and depth < _DEEPEST:
+        return {str(key): _plain(item, depth + 1) for key, item in value.items()}
+    if isinstance(value, (list, tuple)) and depth < _DEEPEST:
+        return [_plain(item, depth + 1) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value if isinstance(value, (str, int, float, type(None))) else "…"

@@ -1,23 +1,22 @@
-"""HTTP with arrival times: one aiohttp session whose sockets are stamped before anything is parsed.
-
-The times come from the protocol that the event loop hands the bytes to, not from the task that reads them: with many
-streams at once a task may wake several milliseconds later. aiohttp and orjson are imported when a session is opened.
-"""
+"""An HTTP server that is asked over a pool of connections: streams of server-sent events, and plain JSON documents."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import ssl
 import time
+from collections import deque
 from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import lru_cache
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from trtspec.errors import RequestFailed, UsageError
+from trtspec.wire.http_connection import HttpConnection
 from trtspec.wire.refusals import refusal
 from trtspec.wire.sse import EventSplitter
 
@@ -26,14 +25,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Events", "HttpSession", "Reply", "parse_json"]
 
-# less than uvicorn's 5 s: a server must not close a connection in the moment in which it is used again
+# seconds; less than uvicorn's 5: a server must not close a connection in the moment in which it is used again
 _KEEP_ALIVE = 4.0
 _KEY_VARIABLE = "TRTSPEC_API_KEY"
-_LONGEST_ERROR = 64 * 1024
+_PORTS = {"http": 80, "https": 443}
 _OK = 200
 
-# (offset behind the bytes in the response's body, when they arrived)
-_Marks = list[tuple[int, int]]
+# (arrival in ns of time.perf_counter_ns, data)
 Events = list[tuple[int, bytes]]
 
 
@@ -44,7 +42,10 @@ def parse_json(data: bytes) -> Any:
     except ValueError:
         # orjson refuses bad UTF-8 and lone surrogates, which servers do send in the middle of a character
         text = data.decode("utf-8", errors="replace")
-        return _clean(json.loads(text))
+        try:
+            return _clean(json.loads(text))
+        except RecursionError:
+            raise ValueError("nested too deep") from None
 
 
 @lru_cache(maxsize=1)
@@ -63,76 +64,136 @@ def _clean(value: Any) -> Any:
 
 
 class HttpSession:
-    """Connections to `url` (scheme, host and port, and a path that all requests share), closed on leaving."""
+    """Connections to `url` (scheme, host and port, and a path in front of all others), closed on leaving.
+
+    `https://HOST:PORT#CA.pem` believes who CA.pem vouches for (without it: whom the system believes). The environment
+    variable TRTSPEC_API_KEY, where it is set, is sent as the bearer's key.
+    """
 
     def __init__(self, url: str) -> None:
-        self.url = url.partition("#")[0].rstrip("/")
-        self._authorities = unquote(urlsplit(url).fragment) or None
-        self._session: Any = None
-        self._marks: dict[int, _Marks] = {}
+        parts = urlsplit(url)
+        self._host, self._tls = parts.hostname or "", parts.scheme == "https"
+        try:
+            self._port = parts.port or _PORTS[parts.scheme]
+        except (KeyError, ValueError):
+            raise UsageError(f"{url}: not an address of a server", fix="http://HOST:PORT") from None
+        self._path = parts.path.rstrip("/")
+        self._authorities = unquote(parts.fragment) or None
+        self._lines = f"Host: {parts.netloc.rpartition('@')[2]}\r\nAccept: */*\r\n"
+        self._context: ssl.SSLContext | None = None
+        self._idle: deque[tuple[float, HttpConnection]] = deque()
+        self._addresses: list[str] = []
 
     async def __aenter__(self) -> Self:
-        import aiohttp
-
         key = os.environ.get(_KEY_VARIABLE)
-        self._session = aiohttp.ClientSession(
-            connector=_connector(self._marks, self._tls()),
-            headers={"Content-Type": "application/json", **({"Authorization": f"Bearer {key}"} if key else {})},
-            cookie_jar=aiohttp.DummyCookieJar(),
-        )
+        if key:
+            self._lines += f"Authorization: Bearer {key}\r\n"
+        try:
+            self._context = ssl.create_default_context(cafile=self._authorities) if self._tls else None
+        except OSError as error:
+            raise UsageError(f"cannot read the certificate: {error}", fix="https://HOST:PORT#CA.pem") from None
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._session.close()
-
-    def _tls(self) -> ssl.SSLContext | bool:
-        if self._authorities is None:
-            return True
-        try:
-            return ssl.create_default_context(cafile=self._authorities)
-        except OSError as error:
-            raise UsageError(f"cannot read the certificate: {error}", fix="https://HOST:PORT#CA.pem") from None
+        for _, connection in self._idle:
+            connection.close()
+        self._idle.clear()
+        # closed connections leave the loop one turn later
+        await asyncio.sleep(0)
 
     async def post(self, path: str, body: bytes, *, timeout: float) -> Reply:
         """The answer to `body`, once its head has come; to be closed.
 
-        RequestFailed for another status than 200, and where the connection fails.
+        RequestFailed for another status than 200, and when there is none within `timeout` seconds.
         """
-        response = None
-        try:
-            response = await self._session.post(_url(self.url + path), data=body, timeout=_timeout(timeout))
-            await _check_status(response)
-        except Exception as error:  # noqa: BLE001 - whatever aiohttp raises is one failed request
-            if response is not None:
-                response.close()
-            raise _failure(error, timeout) from None
-        return Reply(response, self._marks, timeout)
+        reply = await self._send("POST", path, body, timeout)
+        if reply.status != _OK:
+            try:
+                raise await _refused(reply)
+            finally:
+                reply.close()
+        return reply
 
     async def document(self, path: str, *, timeout: float = 10, post: bool = False) -> Any:
         """The JSON of a GET (or an empty POST), None for an empty body; RequestFailed as `post` raises it."""
-        method = "POST" if post else "GET"
+        reply = await self._send("POST" if post else "GET", path, b"", timeout)
         try:
-            async with self._session.request(method, self.url + path, timeout=_timeout(timeout)) as response:
-                self._marks.pop(id(response.content), None)
-                await _check_status(response)
-                return parse_json(await response.read() or b"null")
+            if reply.status != _OK:
+                raise await _refused(reply)
+            return parse_json(await reply.read() or b"null")
         except ValueError:
             raise RequestFailed(f"{path} is no JSON", code="bad_response") from None
-        except Exception as error:  # noqa: BLE001 - as above
-            raise _failure(error, timeout) from None
+        finally:
+            reply.close()
+
+    async def _send(self, method: str, path: str, body: bytes, timeout: float) -> Reply:
+        begin = time.monotonic()
+        connection = self._reused() or await self._connected(timeout)
+        head = f"{method} {self._path}{path} HTTP/1.1\r\n{self._lines}"
+        if body or method == "POST":
+            head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
+        connection.send(f"{head}\r\n".encode() + body, timeout, timeout - (time.monotonic() - begin))
+        reply = Reply(connection, self._idle)
+        try:
+            await reply.begin()
+        except BaseException:
+            reply.close()
+            raise
+        return reply
+
+    def _reused(self) -> HttpConnection | None:
+        oldest = time.monotonic() - _KEEP_ALIVE
+        while self._idle:
+            since, connection = self._idle.pop()
+            if since > oldest and connection.reusable:
+                return connection
+            connection.close()
+        return None
+
+    async def _connected(self, timeout: float) -> HttpConnection:
+        try:
+            return await asyncio.wait_for(self._connect(), timeout)
+        except asyncio.TimeoutError:  # not TimeoutError before Python 3.11
+            raise RequestFailed(f"no connection within {timeout:g} s", code="timeout") from None
+        except (OSError, UnicodeError) as error:
+            raise RequestFailed(f"the server does not answer: {error}", code="unavailable") from None
+
+    async def _connect(self) -> HttpConnection:
+        loop = asyncio.get_running_loop()
+        if not self._addresses:
+            found = await loop.getaddrinfo(self._host, self._port, type=1)
+            self._addresses = [info[4][0] for info in found if isinstance(info[4][0], str)]
+        *others, last = self._addresses
+        for address in others:
+            with contextlib.suppress(OSError):
+                return await self._connect_to(address)
+        return await self._connect_to(last)
+
+    async def _connect_to(self, address: str) -> HttpConnection:
+        loop, name = asyncio.get_running_loop(), None if self._context is None else self._host
+        _, connection = await loop.create_connection(
+            HttpConnection, address, self._port, ssl=self._context, server_hostname=name
+        )
+        return connection
 
 
 class Reply:
     """An answer that is being received."""
 
-    def __init__(self, response: Any, marks: dict[int, _Marks], timeout: float) -> None:
-        self._response, self._all_marks, self._timeout = response, marks, timeout
-        self._marks = marks.get(id(response.content), [])
-        streamed = response.headers.get("Content-Type", "").startswith("text/event-stream")
-        self._splitter = EventSplitter() if streamed else None
-        self._whole = False
+    def __init__(self, connection: HttpConnection, idle: deque[tuple[float, HttpConnection]]) -> None:
+        self._connection, self._idle = connection, idle
+        self._splitter: EventSplitter | None = None
+        self._over = False
+        self.status = 0
+
+    async def begin(self) -> None:
+        """Wait for the head."""
+        head = await self._connection.answer()
+        self.status = head.status
+        if head.headers.get("content-type", "").startswith("text/event-stream"):
+            self._splitter = EventSplitter()
 
     async def events(self) -> Events:
         """What has arrived together: (arrival in ns, data) of each server-sent event; empty when all have come.
@@ -140,106 +201,50 @@ class Reply:
         A body that is no event stream is one event. RequestFailed when the connection breaks off, and when the answer
         is not complete within the timeout of the request.
         """
-        try:
-            while not self._whole:
-                if self._splitter is None:
-                    return await self._one()
-                data = await self._response.content.readany()
-                events = self._splitter.feed(data) if data else self._last(self._splitter)
-                if events:
-                    return [(self._arrival(end), event) for end, event in events]
-        except Exception as error:  # noqa: BLE001 - as above
-            raise _failure(error, self._timeout) from None
+        if self._splitter is None:
+            return await self._one()
+        while not self._over:
+            pieces = await self._connection.pieces()
+            events = [(at, event) for at, data in pieces for event in self._splitter.feed(data)]
+            if not pieces:
+                events = self._last(self._splitter)
+            if events:
+                return events
         return []
 
     def _last(self, splitter: EventSplitter) -> Events:
-        self._whole = True
+        self._over = True
         rest = splitter.rest()
-        return [] if rest is None else [(self._response.content.total_bytes, rest)]
+        return [] if rest is None else [(time.perf_counter_ns(), rest)]
 
     async def _one(self) -> Events:
-        data = await self._response.read()
-        self._whole = True
-        return [(self._arrival(len(data)), data)]
+        if self._over:
+            return []
+        self._over = True
+        parts = await self._all()
+        return [(parts[-1][0], b"".join(data for _, data in parts))] if parts else []
 
-    def _arrival(self, offset: int) -> int:
-        """When the byte before `offset` arrived, asked for in order; now, where that was not stamped."""
-        marks = self._marks
-        # what was asked for last is kept: several events may end in the same bytes
-        while marks and marks[0][0] < offset:
-            del marks[0]
-        return marks[0][1] if marks else time.perf_counter_ns()
+    async def _all(self) -> Events:
+        parts: Events = []
+        while pieces := await self._connection.pieces():
+            parts += pieces
+        return parts
+
+    async def read(self) -> bytes:
+        """The whole body."""
+        return b"".join(data for _, data in await self._all())
 
     def close(self) -> None:
         """Let the connection be used again after a whole answer; else close it, which tells the server to stop."""
-        self._all_marks.pop(id(self._response.content), None)
-        (self._response.release if self._whole else self._response.close)()
+        if self._connection.release():
+            self._idle.append((time.monotonic(), self._connection))
 
 
-def _connector(marks: dict[int, _Marks], tls: ssl.SSLContext | bool) -> Any:
-    """A connector whose protocols note in `marks`, by the id of a body's reader, what arrived when."""
-    import aiohttp
-    from aiohttp.client_proto import ResponseHandler
-
-    class Stamped(ResponseHandler):
-        stamped: Any = None
-        own: _Marks
-
-        def data_received(self, data: bytes) -> None:
-            now = time.perf_counter_ns()
-            super().data_received(data)
-            body = self._payload
-            if body is None:
-                return
-            if body is not self.stamped:
-                # a new one, whose id may once have been another's
-                self.stamped, self.own = body, []
-                marks[id(body)] = self.own
-            self.own.append((body.total_bytes, now))
-
-    connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEP_ALIVE, ssl=tls)
-    # no public way to choose the protocol; without it the times would be those of the reading task
-    connector._factory = cast("partial[ResponseHandler]", partial(Stamped, loop=asyncio.get_running_loop()))
-    return connector
-
-
-@lru_cache
-def _url(text: str) -> Any:
-    from yarl import URL
-
-    return URL(text)
-
-
-@lru_cache
-def _timeout(seconds: float) -> Any:
-    import aiohttp
-
-    return aiohttp.ClientTimeout(total=seconds, ceil_threshold=float("inf"))
-
-
-async def _check_status(response: Any) -> None:
-    if response.status == _OK:
-        return
-    data = await response.content.read(_LONGEST_ERROR)
+async def _refused(reply: Reply) -> RequestFailed:
     # Triton refuses a generate_stream with one event
-    data = data.removeprefix(b"data:").strip()
+    data = (await reply.read()).removeprefix(b"data:").strip()
     try:
         document = parse_json(data)
     except ValueError:
         document = None
-    raise refusal(response.status, document, data.decode("utf-8", errors="replace"))
-
-
-def _failure(error: Exception, timeout: float) -> Exception:
-    """RequestFailed for what went wrong on the connection; other exceptions are given back as they are."""
-    import aiohttp
-
-    if isinstance(error, asyncio.TimeoutError):  # not TimeoutError before Python 3.11
-        return RequestFailed(f"no complete answer within {timeout:g} s", code="timeout")
-    if isinstance(error, aiohttp.ClientPayloadError):
-        return RequestFailed("stream ended early: the connection broke off", code="ended_early")
-    if isinstance(error, aiohttp.InvalidURL):
-        return UsageError(f"{error}: not an address", fix="http://HOST:PORT")
-    if isinstance(error, (aiohttp.ClientError, OSError)):
-        return RequestFailed(f"the server does not answer: {error or type(error).__name__}", code="unavailable")
-    return error
+    return refusal(reply.status, document, data.decode("utf-8", errors="replace"))

@@ -35,8 +35,7 @@ class FrontendRequest:
     include_usage: bool = True
 
 
-@dataclass(frozen=True)
-class Counters:
+class Counters(NamedTuple):
     """The frontend's running counts; None for what this server does not report (never 0 instead)."""
 
     num_input_tokens: int | None = None

@@ -21,6 +21,7 @@ from typing import Any
 from trtspec.errors import RequestFailed
 from trtspec.wire.http import parse_json
 from trtspec.wire.messages import Chunk, Counters, FrontendRequest
+from trtspec.wire.readable import count
 from trtspec.wire.refusals import document_error
 
 __all__ = ["DONE", "PieceReader", "openai_body"]
@@ -91,7 +92,7 @@ class PieceReader:
             if error is not None:
                 raise error
         choices = document.get("choices") or [{}]
-        reason = choices[0].get("finish_reason") or ""
+        reason = str(choices[0].get("finish_reason") or "")
         if reason in _CUT_OFF:
             raise RequestFailed(f"the server cut the answer off (finish_reason {reason})", code=reason)
         usage = document.get("usage")
@@ -119,11 +120,11 @@ def _text(choice: Mapping[str, Any]) -> str:
 
 def _counters(usage: Mapping[str, Any]) -> Counters:
     details = usage.get("completion_tokens_details") or {}
-    accepted, rejected = (details.get(f"{name}_prediction_tokens") for name in ("accepted", "rejected"))
+    accepted, rejected = (count(details.get(f"{name}_prediction_tokens")) for name in ("accepted", "rejected"))
     drafted = None if accepted is None or rejected is None else accepted + rejected
     return Counters(
-        num_input_tokens=usage.get("prompt_tokens"),
-        num_output_tokens=usage.get("completion_tokens"),
+        num_input_tokens=count(usage.get("prompt_tokens")),
+        num_output_tokens=count(usage.get("completion_tokens")),
         # 0 and 0 is what a server without speculation says
         num_draft_tokens=drafted or None,
         num_accepted_tokens=accepted if drafted else None,

@@ -15,6 +15,7 @@ from trtspec.wire.http import HttpSession
 from trtspec.wire.messages import Chunk, FrontendRequest
 from trtspec.wire.openai_stream import PieceReader, openai_body
 from trtspec.wire.probe import ModelCounts, poll
+from trtspec.wire.readable import readable
 from trtspec.wire.wholeness import Wholeness
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ _CONTINUOUS = frozenset({"vllm", "sglang", "tensorrt_llm"})
 _VERSION = "/version"
 _CONFIGURATION = ("/server_info", "/get_server_info")
 _HEALTH = "/health"
+_START = "start the server, or give the address of one that runs"
 
 
 class OpenaiTarget:
@@ -64,14 +66,15 @@ class OpenaiTarget:
         whole, reader, closing = Wholeness(reason_needed=True), PieceReader(), None
         reply = await self._http.post(_PATHS[self.protocol], body, timeout=timeout)
         try:
-            while events := await reply.events():
-                for t_ns, event in events:
-                    chunk = reader.read(t_ns, event)
-                    whole.add(chunk)
-                    if chunk.final:
-                        closing = chunk
-                    else:
-                        yield chunk
+            with readable():
+                while events := await reply.events():
+                    for t_ns, event in events:
+                        chunk = reader.read(t_ns, event)
+                        whole.add(chunk)
+                        if chunk.final:
+                            closing = chunk
+                        else:
+                            yield chunk
         finally:
             reply.close()
         if closing is None and not request.stream:
@@ -84,7 +87,9 @@ class OpenaiTarget:
     async def _resolve(self, timeout: float) -> str:
         """The model's name, once it is known who serves it; UsageError when there are several to choose from."""
         document = await self._http.document("/models", timeout=timeout)
-        listed = [model for model in document.get("data", []) if isinstance(model, dict) and "id" in model]
+        with readable():
+            known = [model for model in document.get("data") or () if isinstance(model, dict)]
+        listed = [model for model in known if isinstance(model.get("id"), str)]
         self._models = tuple(model["id"] for model in listed)
         own = next((model for model in listed if model["id"] == self._model), listed[0] if listed else {})
         self._owner = str(own.get("owned_by") or "")
@@ -98,7 +103,7 @@ class OpenaiTarget:
         if len(bases) == 1 or (bases and self._owner == "trtspec"):
             return str(bases[0])
         there = ", ".join(bases) or "none"
-        raise UsageError(f"{self.url} serves {len(bases)} models: {there}", fix="--model NAME")
+        raise UsageError(f"{self.url} serves {len(bases)} models: {there}", fix="--a-model NAME, --b-model NAME")
 
     async def wait_ready(self, *, timeout: float) -> None:
         """Return when the model takes requests; ServerUnreachable when it does not within `timeout` seconds."""
@@ -108,7 +113,7 @@ class OpenaiTarget:
             await self._healthy(left)
             return True
 
-        await poll(ready, timeout=timeout, model=self._model or "a model", where=self.url)
+        await poll(ready, timeout=timeout, model=self._model or "a model", where=self.url, fix=_START)
 
     async def _healthy(self, timeout: float) -> None:
         try:

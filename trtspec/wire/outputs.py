@@ -81,5 +81,5 @@ def whole_number(outputs: NamedOutputs, name: str) -> int | None:
         value = outputs.text(name)
     try:
         return None if value is None else int(value)
-    except (TypeError, ValueError):
+    except (OverflowError, TypeError, ValueError):
         return None

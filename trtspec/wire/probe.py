@@ -22,6 +22,7 @@ __all__ = [
 ]
 
 _POLL = 0.1
+_START = "trtspec serve SPEC --arm ARM"
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,9 @@ async def wait_ready(connection: Connection, *, timeout: float, model: str = FRO
     await poll(ready, timeout=timeout, model=model, where=connection.url)
 
 
-async def poll(ready: Callable[[float], Awaitable[bool]], *, timeout: float, model: str, where: str) -> None:
+async def poll(
+    ready: Callable[[float], Awaitable[bool]], *, timeout: float, model: str, where: str, fix: str = _START
+) -> None:
     """Ask `ready(seconds it may take)` until it is true; ServerUnreachable when it is not within `timeout` seconds."""
     deadline = time.monotonic() + timeout
     reason = f"{model} is not ready"
@@ -66,7 +69,7 @@ async def poll(ready: Callable[[float], Awaitable[bool]], *, timeout: float, mod
             reason = error.message
         if time.monotonic() + _POLL >= deadline:
             message = f"no server with {model} ready within {timeout:g} s ({reason})"
-            raise ServerUnreachable(message, where=where, fix="trtspec serve SPEC --arm ARM")
+            raise ServerUnreachable(message, where=where, fix=fix)
         await asyncio.sleep(_POLL)
 
 

@@ -9,34 +9,36 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from trtspec.errors import RequestFailed
+
 __all__ = ["EventSplitter"]
 
 _BLANK_LINE = re.compile(rb"\r\n\r\n|\n\n|\r\r|\n\r\n")
 _LINE = re.compile(rb"\r\n|\n|\r")
 _MARK = b"\xef\xbb\xbf"  # byte order mark
+_LONGEST = 8 * 2**20
 
 
 class EventSplitter:
-    """`feed` bytes as they arrive; it gives the data of each event that has become whole, and where the event ended."""
+    """`feed` bytes as they arrive; it gives the data of each event that has become whole."""
 
     def __init__(self) -> None:
         self._kept = b""
-        self._base = 0  # offset of the first kept byte in the whole stream
 
-    def feed(self, data: bytes) -> list[tuple[int, bytes]]:
-        """(offset just behind the event in the stream, its data) of every event that ends in `data`."""
+    def feed(self, data: bytes) -> list[bytes]:
+        """The data of every event that ends in `data`; RequestFailed for one that goes on without end."""
         if not self._kept and _is_one_event(data):
-            self._base += len(data)
-            return [(self._base, data[5:-2].strip(b" "))]
+            return [data[5:-2].strip(b" ")]
         block = self._kept + data if self._kept else data
         start, found = 0, []
-        for end in _ends(block):
-            payload = _payload(block[start : end[0]])
+        for end, following in _ends(block):
+            payload = _payload(block[start:end])
             if payload is not None:
-                found.append((self._base + end[1], payload))
-            start = end[1]
+                found.append(payload)
+            start = following
         self._kept = block[start:]
-        self._base += start
+        if len(self._kept) > _LONGEST:
+            raise RequestFailed(f"an event of the answer has more than {_LONGEST >> 20} MiB", code="bad_response")
         return found
 
     def rest(self) -> bytes | None:

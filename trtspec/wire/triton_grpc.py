@@ -6,13 +6,14 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any
 
-from trtspec.errors import RequestFailed
+from trtspec.errors import RequestFailed, UsageError
 from trtspec.wire.connection import Connection
 from trtspec.wire.dialects import Dialect, choose_dialect
 from trtspec.wire.facts import TargetFacts
 from trtspec.wire.inputs import FINAL, infer_message
 from trtspec.wire.messages import Chunk, FrontendRequest
 from trtspec.wire.probe import ModelCounts, ModelTensors, model_counts, model_tensors, poll
+from trtspec.wire.readable import readable
 from trtspec.wire.refusals import stream_error
 from trtspec.wire.tensors import Outputs
 from trtspec.wire.wholeness import Wholeness
@@ -36,15 +37,16 @@ class GrpcTarget(Connection):
         whole, reader = Wholeness(), dialect.reader(request)
         message = infer_message(dialect.model, request.request_id, dialect.inputs(request), batched=dialect.batched)
         async with aclosing(self.messages(message, timeout=timeout)) as messages:
-            async for t_ns, answer in messages:
-                if answer.error_message:
-                    raise stream_error(answer.error_message)
-                response = answer.infer_response
-                final = response.parameters[FINAL].bool_param if FINAL in response.parameters else False
-                chunk = reader.chunk(t_ns, Outputs(response), final=final)
-                whole.add(chunk)
-                if not final:
-                    yield chunk
+            with readable():
+                async for t_ns, answer in messages:
+                    if answer.error_message:
+                        raise stream_error(answer.error_message)
+                    response = answer.infer_response
+                    final = response.parameters[FINAL].bool_param if FINAL in response.parameters else False
+                    chunk = reader.chunk(t_ns, Outputs(response), final=final)
+                    whole.add(chunk)
+                    if not final:
+                        yield chunk
         whole.check()
         yield chunk
 
@@ -65,7 +67,13 @@ class GrpcTarget(Connection):
         from tritonclient.grpc import service_pb2
 
         async def ready(left: float) -> bool:
-            dialect = self._dialect or await self._resolve(left)
+            try:
+                dialect = self._dialect or await self._resolve(left)
+            except UsageError:
+                # while it loads, its models are not there yet
+                if not (await self.unary("ServerReady", service_pb2.ServerReadyRequest(), timeout=left)).ready:
+                    return False
+                raise
             request = service_pb2.ModelReadyRequest(name=dialect.model)
             return bool((await self.unary("ModelReady", request, timeout=left)).ready)
 

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from trtspec.errors import RequestFailed
+from trtspec.errors import RequestFailed, UsageError
 from trtspec.wire.dialects import Dialect, choose_dialect
 from trtspec.wire.facts import TargetFacts
 from trtspec.wire.http import HttpSession, parse_json
@@ -19,6 +19,7 @@ from trtspec.wire.inputs import generate_body
 from trtspec.wire.messages import Chunk, FrontendRequest
 from trtspec.wire.outputs import JsonOutputs
 from trtspec.wire.probe import ModelCounts, ModelTensors, poll
+from trtspec.wire.readable import count, readable
 from trtspec.wire.refusals import document_error
 from trtspec.wire.wholeness import Wholeness
 
@@ -58,11 +59,12 @@ class HttpTarget:
         body, t_ns = generate_body(request.request_id, dialect.inputs(request)), 0
         reply = await self._http.post(self._path, body, timeout=timeout)
         try:
-            while events := await reply.events():
-                for t_ns, event in events:
-                    chunk = reader.chunk(t_ns, _outputs(event), final=False)
-                    whole.add(chunk)
-                    yield chunk
+            with readable():
+                while events := await reply.events():
+                    for t_ns, event in events:
+                        chunk = reader.chunk(t_ns, _outputs(event), final=False)
+                        whole.add(chunk)
+                        yield chunk
         finally:
             reply.close()
         # the end of a complete HTTP body is what gRPC's empty final response is
@@ -86,9 +88,11 @@ class HttpTarget:
             if error.code in _GONE:
                 return None
             raise
-        inputs, outputs = (
-            {tensor["name"]: tensor["datatype"] for tensor in document.get(side, [])} for side in ("inputs", "outputs")
-        )
+        with readable():
+            inputs, outputs = (
+                {tensor["name"]: tensor["datatype"] for tensor in document.get(side, [])}
+                for side in ("inputs", "outputs")
+            )
         return ModelTensors(inputs, outputs)
 
     async def wait_ready(self, *, timeout: float) -> None:
@@ -96,7 +100,12 @@ class HttpTarget:
 
         async def ready(left: float) -> bool:
             await self._http.document("/v2/health/live", timeout=left)
-            dialect = self._dialect or await self._resolve(left)
+            try:
+                dialect = self._dialect or await self._resolve(left)
+            except UsageError:
+                # while it loads, its models are not there yet: then this raises
+                await self._http.document("/v2/health/ready", timeout=left)
+                raise
             await self._http.document(f"/v2/models/{quote(dialect.model, safe='')}/ready", timeout=left)
             return True
 
@@ -106,31 +115,42 @@ class HttpTarget:
         """What is there; RequestFailed when it does not tell."""
         dialect = self._dialect or await self._resolve(10)
         configuration = await self._optional(f"/v2/models/{quote(dialect.model, safe='')}/config")
-        index = await self._optional("/v2/repository/index", post=True)
-        models = tuple(sorted({model["name"] for model in index})) if isinstance(index, list) else ()
+        with readable():
+            one_piece = dialect.one_piece(configuration)
         return TargetFacts(
             self.url,
             dialect.kind,
             self.protocol,
             dialect.model,
-            models=models,
-            one_piece=dialect.one_piece(configuration),
+            models=await self._names(),
+            one_piece=one_piece,
             counts_tokens=dialect.counts_tokens,
             server=await self._optional("/v2"),
             configuration=configuration,
         )
 
-    async def _optional(self, path: str, *, post: bool = False) -> Any:
-        """A document that a server may refuse to give; {} then."""
+    async def _names(self) -> tuple[str, ...]:
+        """Names of all models there; none where the server does not tell."""
         try:
-            return await self._http.document(path, post=post)
+            with readable():
+                index = await self._http.document("/v2/repository/index", post=True)
+                return tuple(sorted({str(model["name"]) for model in index}))
+        except RequestFailed:
+            return ()
+
+    async def _optional(self, path: str) -> dict[str, Any]:
+        """An object that a server may refuse to give; {} then."""
+        try:
+            document = await self._http.document(path)
         except RequestFailed:
             return {}
+        return document if isinstance(document, dict) else {}
 
     async def counts(self) -> dict[str, ModelCounts] | None:
         """Triton's own counts of every loaded model, by model name."""
         document = await self._http.document("/v2/models/stats")
-        return {model["name"]: _counts(model) for model in document.get("model_stats", [])}
+        with readable():
+            return {str(model["name"]): _counts(model) for model in document.get("model_stats", [])}
 
 
 def _outputs(event: bytes) -> JsonOutputs:
@@ -148,7 +168,7 @@ def _outputs(event: bytes) -> JsonOutputs:
 def _counts(model: Mapping[str, Any]) -> ModelCounts:
     statistics = model.get("inference_stats", {})
     return ModelCounts(
-        success=statistics.get("success", {}).get("count", 0),
-        failed=statistics.get("fail", {}).get("count", 0),
-        executions=model.get("execution_count", 0),
+        success=count(statistics.get("success", {}).get("count")) or 0,
+        failed=count(statistics.get("fail", {}).get("count")) or 0,
+        executions=count(model.get("execution_count")) or 0,
     )

@@ -16,8 +16,11 @@ class Wholeness:
         self._anything = self._reason = self._final = False
 
     def add(self, chunk: Chunk) -> None:
-        """Note a chunk."""
-        if chunk.text or chunk.tokens:
+        """Note a chunk; RequestFailed "bad_response" where the running count of tokens falls, or counts nothing."""
+        tokens = chunk.tokens
+        if tokens is not None and (type(tokens) is not int or tokens < 0):
+            raise RequestFailed(f"the server's count of tokens makes no sense: {tokens} more", code="bad_response")
+        if chunk.text or tokens:
             self._anything = True
         if chunk.finish_reason:
             self._reason = True

@@ -30,12 +30,14 @@ class Family:
 GAUGES: dict[str, tuple[Family, ...]] = {
     "kv_cache_usage": (
         Family("nv_trt_llm_kv_cache_block_metrics", {"kv_cache_block_type": "fraction"}),
+        Family("trtspec_leaf_kv_usage"),
         Family("vllm:kv_cache_usage_perc"),
         Family("vllm:gpu_cache_usage_perc"),
         Family("sglang:token_usage"),
     ),
     "waiting_requests": (
         Family("nv_trt_llm_request_metrics", {"request_type": "waiting"}),
+        Family("trtspec_leaf_requests", {"state": "waiting"}),
         Family("vllm:num_requests_waiting"),
         Family("sglang:num_queue_reqs"),
         Family("nv_inference_pending_request_count"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -31,8 +32,9 @@ _NS = 1e-9
 class ArmLoad:
     """What the records say of one arm under one load.
 
-    `spans` are the times in which measured requests ran (perf_counter_ns), `sent` all requests that were sent, measured
-    or not, `first` the client's time to first token (ns) and the server's stamps of each request that has both.
+    `spans` are the times in which measured requests ran (perf_counter_ns, in order and apart), `sent` all requests that
+    were sent, measured or not, `first` the client's time to first token (ns) and the server's stamps of each request
+    that has both.
     """
 
     arm: Arm
@@ -116,7 +118,9 @@ def _gauge(name: str, part: ArmLoad, samples: Samples) -> dict[str, Any]:
 
 
 def _inside(t_ns: int, spans: Sequence[Span]) -> bool:
-    return any(begin <= t_ns <= end for begin, end in spans)
+    """Whether one of `spans`, which are in order and apart, holds `t_ns`."""
+    index = bisect_right(spans, t_ns, key=lambda span: span[0]) - 1
+    return index >= 0 and t_ns <= spans[index][1]
 
 
 def _split(first: Sequence[tuple[int, ServerStamps]]) -> dict[str, Any]:
