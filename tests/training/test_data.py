@@ -5,10 +5,9 @@ import random
 import numpy as np
 import torch
 
-from tests.training.toys import VOCABULARY, counting_answer, jobs, tiny_model
-from trtspec.training.data import Vocabulary, batches, split_held_out
+from tests.training.toys import VOCABULARY, counting_answer, tiny_model
+from trtspec.training.data import Vocabulary, batches
 from trtspec.training.generate import Answer, Job
-from trtspec.training.prompts import CATEGORIES
 from trtspec.training.train import TrainingSettings, batch_loss
 
 
@@ -50,13 +49,3 @@ def test_the_restricted_loss_is_the_full_loss_when_all_tokens_occur() -> None:
 
 def _last(answer: Answer) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # type: ignore[type-arg]
     return answer.tokens, answer.top_ids, answer.top_logprobs
-
-
-def test_held_out_prompts_are_greedy_of_all_categories_and_never_trained_on() -> None:
-    sampled = [job for job in jobs(2000) if job.index % 2] + jobs(2000, sampled=4)[::2]
-    answers = [Answer(job, *_last(counting_answer(job.index))) for job in sampled]
-    taught, held_out = split_held_out(answers)
-    assert held_out
-    assert all(answer.job.sampled == 0 for answer in held_out)
-    assert {a.job.index for a in taught}.isdisjoint(a.job.index for a in held_out)
-    assert {a.job.index % len(CATEGORIES) for a in held_out} >= {1, 3, 5}

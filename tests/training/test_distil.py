@@ -1,57 +1,202 @@
 from __future__ import annotations
 
+import errno
+import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.training.toys import tiny_model, tokenizer_files
+from tests.builders import tiny_checkpoint
+from tests.training.toys import prompt_file, toy_plan
+from trtspec.checkpoints import read_checkpoint
+from trtspec.errors import CheckpointError, UsageError
+from trtspec.files import read_json
+from trtspec.loadtest.prompts import Prompt
+from trtspec.progress import SilentReporter
+from trtspec.rules import check_pair
+from trtspec.spec import Spec, SpecFile
+from trtspec.training.candidates import HELD_OUT
 from trtspec.training.distil import Distillation, distil
-from trtspec.training.generate import GenerationSettings
 from trtspec.training.model import DraftShape
-from trtspec.training.prompts import make_prompts
-from trtspec.training.shards import read_shards
+from trtspec.training.sources import file_source
+from trtspec.training.starts import FromDraft, FromTarget, Scratch
 from trtspec.training.train import TrainingSettings
 
-
-@pytest.fixture
-def plan(tmp_path: Path) -> Distillation:
-    words = sorted({word for prompt in make_prompts(60) for word in prompt.text.split()})
-    target = tmp_path / "target"
-    tokenizer_files(target, words)
-    tiny_model(len(words) + 3, hidden=64).save_pretrained(str(target))
-    return Distillation(
-        target=target,
-        out=tmp_path / "draft",
-        data=tmp_path / "data",
-        tokens=500,
-        minutes=1,
-        prompts=90,
-        shape=DraftShape(hidden=64, layers=2, heads=2, kv_heads=2, intermediate=24),
-        generation=GenerationSettings(rows=16, max_new_tokens=10),
-        training=TrainingSettings(epochs=2, batch_tokens=512, patience=5),
-        unseen=[("chat", "Say something kind", 7), ("code", "Print a line", 10)],
-    )
+SMALL = Scratch(DraftShape(hidden=32, layers=1, heads=1, kv_heads=1, intermediate=24))
 
 
-def test_from_a_target_to_a_draft_and_its_readme(plan: Distillation) -> None:
-    said: list[str] = []
-    summary = distil(plan, said.append)
-    assert summary.tokens > 0
-    assert (plan.out / "model.safetensors").is_file()
-    readme = (plan.out / "README.md").read_text()
+class Noting(SilentReporter):
+    """Keeps the notes."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A target whose answers are shared by the tests of this file."""
+    return tmp_path_factory.mktemp("distil")
+
+
+def check_ok(plan: Distillation) -> bool:
+    data = {"name": "pair", "target": {"checkpoint": str(plan.target)}, "draft": {"checkpoint": str(plan.out)}}
+    return check_pair(SpecFile(plan.out.parent / "trtspec.yaml", Spec.model_validate(data))).ok
+
+
+def test_from_a_target_to_a_draft_that_check_accepts(folder: Path) -> None:
+    plan = toy_plan(folder, further=[Prompt("1", "chat", "Say something kind", 7), Prompt("2", "code", "Print", 9)])
+    done = distil(plan, SilentReporter())
+    assert check_ok(plan)
+    readme, record = (plan.out / "README.md").read_text(), read_json(plan.out / "distill.json")
     assert "held-out prompts" in readme
     assert "load-test prompts" in readme
-    unseen = [one for one in summary.measurements if one.prompts == "load-test prompts"]
-    assert [one.draft_length for one in unseen] == [3, 4, 5]
-    assert set(unseen[0].categories) == {"chat", "code"}
-    assert said[0].startswith("0 tokens")
+    assert "the prompts of prompts.jsonl" in readme
+    assert record["reproducible"] is True
+    assert "seconds" not in str(record)
+    sets = {one["prompts"]: one for one in record["acceptance"] if one["draft_length"] == 4}
+    assert set(sets["load-test prompts"]["by_category"]) == {"chat", "code"}
+    assert len(sets[HELD_OUT]["per_position"]) == 4
+    assert done.to_json()["seconds"]["training"] > 0
 
 
-def test_a_second_run_goes_on_from_the_answers_on_disk(plan: Distillation) -> None:
-    distil(plan, lambda _: None)
-    before = [answer.job.index for answer in read_shards(plan.data)]
-    distil(replace(plan, tokens=10**6), lambda _: None)
-    after = [answer.job.index for answer in read_shards(plan.data)]
-    assert after[: len(before)] == before
-    assert len(after) == len(set(after)) == 90
+def test_a_second_run_answers_and_trains_nothing_again(folder: Path) -> None:
+    plan = toy_plan(folder)
+    first = distil(plan, SilentReporter())
+    before = {path: path.stat().st_mtime_ns for path in plan.work.rglob("*.safetensors")}
+    reporter = Noting()
+    again = distil(plan, reporter)
+    assert {path: path.stat().st_mtime_ns for path in plan.work.rglob("*.safetensors")} == before
+    assert again.seconds == first.seconds
+    assert not any("loading" in note for note in reporter.notes)
+
+
+def test_another_shape_trains_on_the_same_answers(folder: Path) -> None:
+    distil(toy_plan(folder), SilentReporter())
+    reporter = Noting()
+    done = distil(toy_plan(folder, starts=(SMALL,), out=folder / "small"), reporter)
+    assert done.record["start"] == "1x32/24/1"
+    assert not any("loading" in note for note in reporter.notes)
+
+
+def test_fresh_trains_again_on_the_same_answers(folder: Path) -> None:
+    plan = toy_plan(folder)
+    distil(plan, SilentReporter())
+    states = set((plan.work / "drafts").rglob("step-*"))
+    before = {path: path.stat().st_mtime_ns for path in states}
+    reporter = Noting()
+    distil(replace(plan, fresh=True), reporter)
+    assert any(path.stat().st_mtime_ns != before[path] for path in before)
+    assert not any("loading" in note for note in reporter.notes)
+
+
+def test_layers_of_the_target_make_a_draft(folder: Path) -> None:
+    plan = toy_plan(folder, starts=(FromTarget(2),), out=folder / "taken")
+    done = distil(plan, SilentReporter())
+    assert check_ok(plan)
+    embedding, whole = 320 * 64, read_checkpoint(plan.target).weights.parameters
+    assert done.record["parameters"] - embedding < 0.7 * (whole - embedding)
+    assert read_json(plan.out / "config.json")["num_hidden_layers"] == 2
+
+
+def test_a_draft_is_tuned_further(folder: Path) -> None:
+    plan = toy_plan(folder, starts=(FromTarget(2),), out=folder / "taken")
+    distil(plan, SilentReporter())
+    tuned = distil(replace(plan, starts=(FromDraft(plan.out),), out=folder / "tuned"), SilentReporter())
+    evaluations = tuned.record["training"]["evaluations"]
+    assert evaluations[0]["match"] > 0
+    assert check_ok(replace(plan, out=folder / "tuned"))
+
+
+def test_several_shapes_are_compared_by_predicted_speedup(folder: Path) -> None:
+    plan = toy_plan(folder, starts=(SMALL, FromTarget(1)), out=folder / "tried", proposed=20)
+    done = distil(plan, SilentReporter())
+    assert [one.name for one in done.candidates] == ["1x32/24/1", "target:1"]
+    (chosen,) = [one for one in done.candidates if one.chosen]
+    assert chosen.speedup == max(one.speedup for one in done.candidates)
+    assert done.record["reproducible"] is False
+    assert f"| **{chosen.name}** |" in (plan.out / "README.md").read_text()
+    assert "proposing 20 tokens" in (plan.out / "README.md").read_text()
+    again = distil(plan, SilentReporter())
+    assert [one.speedup for one in again.candidates] == [one.speedup for one in done.candidates]
+
+
+def test_a_time_limit_is_kept_and_said(folder: Path) -> None:
+    settings = TrainingSettings(epochs=100_000, batch_tokens=256, patience=10**9)
+    plan = toy_plan(folder, out=folder / "timed", seconds=0.5, training=settings)
+    done = distil(plan, SilentReporter())
+    assert done.chosen.outcome.reason == "its time was up"
+    assert done.record["reproducible"] is False
+    assert "does not give the same bytes again" in (plan.out / "README.md").read_text()
+
+
+def test_a_target_that_is_not_there(tmp_path: Path) -> None:
+    plan = toy_plan(tmp_path)
+    with pytest.raises(CheckpointError, match="nowhere"):
+        distil(replace(plan, target=tmp_path / "nowhere"), SilentReporter())
+
+
+def test_a_folder_of_somebody_else_is_not_replaced(tmp_path: Path) -> None:
+    mine = tiny_checkpoint(tmp_path / "mine")
+    with pytest.raises(UsageError, match="was not made by distill"):
+        distil(toy_plan(tmp_path, out=mine), SilentReporter())
+    assert (mine / "model.safetensors").is_file()
+
+
+def test_too_few_answers_say_what_is_missing(tmp_path: Path) -> None:
+    plan = toy_plan(tmp_path, longest_prompt=9)
+    with pytest.raises(UsageError, match="too few answers: 0 to train on"):
+        distil(plan, SilentReporter())
+
+
+def test_answers_that_do_not_fit_are_refused_before_anything_is_loaded(tmp_path: Path) -> None:
+    plan = toy_plan(tmp_path)
+    long = replace(plan, generation=replace(plan.generation, max_new_tokens=5000))
+    with pytest.raises(UsageError, match="do not fit into the target's 512") as caught:
+        distil(long, SilentReporter())
+    assert caught.value.fix == "--max-new-tokens 256"
+
+
+def test_a_device_that_is_not_there(tmp_path: Path) -> None:
+    import torch
+
+    if torch.cuda.is_available():
+        pytest.skip("there is a CUDA device")
+    with pytest.raises(UsageError, match="no CUDA device"):
+        distil(toy_plan(tmp_path, device="cuda"), SilentReporter())
+
+
+def test_a_full_disk_loses_nothing_that_was_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = toy_plan(tmp_path)
+    real, room = os.fsync, 2  # the hashes and the answers fit
+
+    def full(descriptor: int) -> Any:
+        nonlocal room
+        room -= 1
+        if room < 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return real(descriptor)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", full)
+        with pytest.raises(OSError, match="No space left") as caught:
+            distil(plan, SilentReporter())
+    assert caught.value.filename is not None
+    assert not plan.out.exists()
+    assert list((plan.work / "answers").rglob("shard-*"))
+    reporter = Noting()
+    distil(plan, reporter)
+    assert plan.out.exists()
+    assert not any("loading" in note for note in reporter.notes)
+
+
+def test_a_prompt_given_twice_is_in_one_part_only(tmp_path: Path) -> None:
+    path = prompt_file(tmp_path / "double.jsonl", 20)
+    path.write_text(path.read_text() * 2)
+    plan = toy_plan(tmp_path, source=file_source(path, seed=0))
+    done = distil(plan, SilentReporter())
+    assert done.record["data"]["answers"] == 15

@@ -6,7 +6,7 @@ import torch
 
 from tests.training.toys import jobs, tiny_model
 from trtspec.training.decoder import Decoder
-from trtspec.training.evaluate import Acceptance, acceptance, by_category, draft_matches, simulate
+from trtspec.training.evaluate import Acceptance, acceptance, by_category, by_position, draft_matches, simulate
 from trtspec.training.generate import GenerationSettings, generate
 
 
@@ -62,3 +62,23 @@ def test_matches_give_what_a_speculative_loop_accepts() -> None:
     assert 0 < looped.accepted < looped.drafted
     assert acceptance(matches, 3) == looped
     assert sum(by_category(answers, matches, 3).values(), Acceptance()) == looped
+
+
+def test_the_share_of_each_place_in_the_round() -> None:
+    first = np.array([True, True, False, True, True, True], dtype=np.bool_)
+    # rounds of three: (1 1 0), then (1 1 1)
+    assert by_position([first], 3) == (1.0, 1.0, 0.5)
+    assert by_position([np.array([True], dtype=np.bool_)], 2) == (1.0, None)
+    total = acceptance([first], 3)
+    assert total.accepted == 5
+
+
+@torch.inference_mode()
+def test_a_draft_that_may_propose_some_tokens_only_never_matches_others() -> None:
+    answers = list(generate(Decoder(tiny_model()), jobs(6), GenerationSettings(rows=4, max_new_tokens=10, top_k=2)))
+    everything = draft_matches(tiny_model(), answers)
+    assert all(one.all() for one in everything)
+    kept = torch.arange(40)
+    some = draft_matches(tiny_model(), answers, proposed=kept)
+    for one, answer in zip(some, answers, strict=True):
+        assert (one == (answer.tokens < 40)).all()

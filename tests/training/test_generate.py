@@ -36,7 +36,7 @@ def test_every_job_is_answered_once_whatever_the_number_of_rows() -> None:
 
 def test_an_answer_ends_with_the_end_id_or_at_the_limit() -> None:
     end = int(answers(jobs(1))[0].tokens[3])
-    settings = GenerationSettings(rows=7, max_new_tokens=12, top_k=5, end_id=end)
+    settings = GenerationSettings(rows=7, max_new_tokens=12, top_k=5, end_ids=(0, end))
     found = answers(jobs(40), settings)
     assert all((a.tokens[-1] == end) != (len(a.tokens) == 12) or len(a.tokens) == 12 for a in found.values())
     assert all(end not in a.tokens[:-1] for a in found.values())

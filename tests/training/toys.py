@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
+from tests.builders import tiny_checkpoint
 from trtspec.files import write_json
-from trtspec.training.generate import Answer, Job
+from trtspec.training.distil import Distillation
+from trtspec.training.generate import Answer, GenerationSettings, Job
+from trtspec.training.model import DraftShape
+from trtspec.training.sources import file_source
+from trtspec.training.starts import Scratch
+from trtspec.training.train import Progress, TrainingSettings
 
 if TYPE_CHECKING:
     from transformers import LlamaForCausalLM
@@ -61,6 +69,49 @@ def counting_answer(index: int, length: int = 12, labels: int = 3) -> Answer:
     probabilities[:, 0] = 0.9
     job = Job(index, "counting", (1, first))
     return Answer(job, tokens, top_ids, np.log(probabilities))
+
+
+class Silent:
+    """A watcher of a training that keeps the evaluations."""
+
+    def __init__(self) -> None:
+        self.seen: list[Progress] = []
+        self.notes: list[str] = []
+        self.steps = 0
+
+    def evaluated(self, now: Progress) -> None:
+        self.seen.append(now)
+
+    def stepped(self, done: float, loss: float) -> None:
+        del done, loss
+        self.steps += 1
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+
+def prompt_file(path: Path, count: int = 40) -> Path:
+    """A file of short prompts in two categories, for checkpoints of `tests.builders`."""
+    rows = [{"prompt": f"fox {i} jumps", "category": "ab"[i % 2]} for i in range(count)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def toy_plan(folder: Path, **changes: Any) -> Distillation:
+    """A distillation of a tiny target that takes a second, limited by steps."""
+    target = folder / "target"
+    if not target.exists():
+        tiny_checkpoint(target, hidden=64, layers=3, heads=2, kv_heads=2)
+    plan = Distillation(
+        target=target,
+        out=folder / "draft",
+        work=folder / "work",
+        source=file_source(prompt_file(folder / "prompts.jsonl"), seed=0),
+        starts=(Scratch(DraftShape(hidden=64, layers=2, heads=2, kv_heads=2, intermediate=24)),),
+        generation=GenerationSettings(rows=16, max_new_tokens=10, top_k=5),
+        training=TrainingSettings(steps=12, batch_tokens=256, patience=50, evaluations_per_epoch=2),
+    )
+    return replace(plan, **changes)
 
 
 def tokenizer_files(folder: Path, words: list[str]) -> Any:

@@ -4,110 +4,198 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from trtspec.training.evaluate import Acceptance
-from trtspec.training.model import DraftShape
-from trtspec.training.train import Progress
+from trtspec.units import count_text, duration_text
 
-__all__ = ["Measurement", "Summary", "card"]
+__all__ = ["CandidateLine", "CardFacts", "Measurement", "card"]
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """Acceptance at one draft length on one set of prompts, in total and per category."""
+    """Acceptance at one draft length on one set of prompts: in total, per category, and per place in the round."""
 
     prompts: str
     draft_length: int
     answers: int
     total: Acceptance
     categories: Mapping[str, Acceptance]
+    positions: Sequence[float | None] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """The figures; null where nothing was drafted."""
+        return {
+            "prompts": self.prompts,
+            "draft_length": self.draft_length,
+            "answers": self.answers,
+            "mean_acceptance_length": self.total.mean_length,
+            "acceptance_rate": self.total.rate,
+            "by_category": {name: counts.rate for name, counts in self.categories.items()},
+            "per_position": list(self.positions),
+        }
 
 
 @dataclass(frozen=True)
-class Summary:
-    """What a distillation used and found; times in seconds.
+class CandidateLine:
+    """One shape that was tried; milliseconds of a draft step, and the predicted speed-up at its best draft length."""
 
-    ``note`` tells what a run did otherwise than the README's text says.
-    """
+    name: str
+    parameters: int
+    mean_length: float | None
+    draft_length: int
+    draft_ms: float
+    speedup: float
+    chosen: bool
 
-    shape: DraftShape
-    seed: int
-    tokens: int
+
+@dataclass(frozen=True)
+class CardFacts:
+    """What a draft's README says. ``seconds`` (answering, training) only where the run was limited by time."""
+
+    target: str
+    shape: str
+    parameters: int
+    dtype: str
+    how: str
+    data: str
     answers: int
+    tokens: int
     vocabulary: int
-    generation_seconds: float
-    training_seconds: float
-    best: Progress
+    seed: int
+    training: str
     measurements: Sequence[Measurement]
-    note: str = ""
+    longest: int
+    command: str
+    seconds: tuple[float, float] | None = None
+    candidates: Sequence[CandidateLine] = ()
+    proposed: int | None = None
 
 
 _TEXT = """\
-# Draft for SmolLM2-135M-Instruct
+# Draft for {target}
 
-A small Llama that guesses the next tokens of SmolLM2-135M-Instruct, for speculative decoding. It
-uses the same tokenizer. It is no model to talk to.
+A small model that guesses the next tokens of {target}, for speculative decoding. It uses the same
+tokenizer. It is no model to talk to. Made by `trtspec distill`; `distill.json` has the figures for programs.
 
-* **Licence**: Apache-2.0, as the target, whose answers it was trained on.
-* **Shape**: hidden {shape.hidden}, {shape.layers} layers, {shape.heads} heads ({shape.kv_heads} key/value),
-  intermediate {shape.intermediate}, tied embeddings, {parameters:.1f} million parameters, float16.
-* **Data**: {answers} answers ({tokens} tokens) of the target to prompts put together from templates
-  (`trtspec/training/prompts.py`, seed {seed}): three in five greedy, the others with sampled tokens.
-  {vocabulary} different tokens occur; the embedding rows of all others are as initialised.
-* **Start**: the embedding is the target's, reduced to its main directions; the first two layers
-  are set up to copy what followed the last two tokens before (`trtspec/training/copying.py`).
-* **Training**: half cross entropy with the target's best token, half with its 20 best
-  probabilities; AdamW. Kept is the state with the best greedy acceptance on held-out prompts:
-  after {best.epoch:.1f} passes, loss {best.loss:.3f}, {match:.1f} % of the held-out tokens guessed.
-* **Time**: generation {generation_minutes:.0f} minutes, training {training_minutes:.0f} minutes on CPU.{note}
+* **Licence**: that of {target}, whose answers it was trained on.
+* **Shape**: {shape}, {parameters:.1f} million parameters, {dtype}.
+* **Start**: {how}.
+* **Data**: {answers} answers ({tokens} tokens) of the target to {data}.
+  {vocabulary} different tokens occur; what concerns all others is as at the start.
+* **Training**: {training}
+* **Seed**: {seed}. {reproducible}
 
 ## Acceptance
 
 Accepted / drafted tokens with greedy decoding, pooled over tokens, without the bonus token; mean
-length is 1 + accepted / rounds. The draft saw none of these prompts. The held-out prompts come
-from the same templates as the training prompts with other words in them, so expect less on
-prompts of your own{also}.
+length is 1 + accepted / rounds. The draft was neither trained on these prompts nor chosen by them.
+Expect less on prompts of another kind than those it was trained on.
 
 {table}
 
+By place in the round (share of the first, second, … drafted token that is accepted):
+
+{positions}
+{candidates}
 ## Limits
 
-It never saw more than 430 tokens of context, any language but English, or more than one turn.
+{proposed}It never saw more than {longest} tokens of context.
 
 ## Remake
 
-    scripts/make-demo-draft --out OUT --tokens {wanted} --budget MINUTES
+    {command}
 """
 
+_SAME = "Limited by steps: the same command on the same machine with the same versions gives the same\n  bytes."
+_TIMED = "Limited by time (answering {0}, training {1}), so the same command\n  does not give the same bytes again."
+_CHOSEN = "A choice by measured times: the same command may choose another shape."
 
-def card(summary: Summary) -> str:
+
+def card(facts: CardFacts) -> str:
     """The README's text in Markdown."""
-    sets = {one.prompts for one in summary.measurements}
-    fields = {name: getattr(summary, name) for name in Summary.__dataclass_fields__}
-    fields["note"] = f"\n  {summary.note}" if summary.note else ""
-    return _TEXT.format(
-        **fields,
-        generation_minutes=summary.generation_seconds / 60,
-        training_minutes=summary.training_seconds / 60,
-        parameters=summary.shape.parameters(49_152) / 1e6,
-        match=100 * summary.best.match,
-        table=_table(summary.measurements),
-        wanted=round(summary.tokens, -4),
-        also="; the load test's prompts are such" if len(sets) > 1 else "",
-    )
+    fields = {name: getattr(facts, name) for name in CardFacts.__dataclass_fields__}
+    fields |= {
+        "parameters": facts.parameters / 1e6,
+        "answers": count_text(facts.answers),
+        "tokens": count_text(facts.tokens),
+        "vocabulary": count_text(facts.vocabulary),
+        "reproducible": _reproducible(facts),
+        "table": _table(facts.measurements),
+        "positions": _positions(facts.measurements),
+        "candidates": _candidates(facts.candidates),
+        "proposed": _proposed(facts.proposed),
+    }
+    return _TEXT.format(**fields)
+
+
+def _reproducible(facts: CardFacts) -> str:
+    if facts.seconds is not None:
+        return _TIMED.format(*map(duration_text, facts.seconds))
+    return _CHOSEN if facts.candidates else _SAME
 
 
 def _table(measurements: Sequence[Measurement]) -> str:
     categories = list(dict.fromkeys(name for one in measurements for name in one.categories))
-    head = ["prompts", "answers", "draft length", "mean length", "all", *categories]
-    lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
+    rows = []
     for one in measurements:
-        rates = [_rate(one.total), *(_rate(one.categories.get(name)) for name in categories)]
+        rates = [_rate(one.total.rate), *(_category(one.categories.get(name)) for name in categories)]
         mean = one.total.mean_length
-        cells = [one.prompts, str(one.answers), str(one.draft_length), f"{mean:.2f}" if mean else "–", *rates]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+        rows.append([one.prompts, str(one.answers), str(one.draft_length), f"{mean:.2f}" if mean else "–", *rates])
+    return _markdown(["prompts", "answers", "draft length", "mean length", "all", *categories], rows)
 
 
-def _rate(counts: Acceptance | None) -> str:
-    return "–" if counts is None or counts.rate is None else f"{counts.rate:.2f}"
+def _positions(measurements: Sequence[Measurement]) -> str:
+    longest = {one.prompts: one for one in sorted(measurements, key=lambda one: one.draft_length)}
+    width = max((len(one.positions) for one in longest.values()), default=0)
+    rows = []
+    for one in longest.values():
+        padded = [*one.positions, *[None] * (width - len(one.positions))]
+        rows.append([one.prompts, *(_rate(value) for value in padded)])
+    return _markdown(["prompts", *(str(place) for place in range(1, width + 1))], rows)
+
+
+def _candidates(candidates: Sequence[CandidateLine]) -> str:
+    if not candidates:
+        return ""
+    rows = [
+        [
+            f"**{one.name}**" if one.chosen else one.name,
+            f"{one.parameters / 1e6:.1f}",
+            "–" if one.mean_length is None else f"{one.mean_length:.2f}",
+            str(one.draft_length),
+            f"{one.draft_ms:.2f}",
+            f"{one.speedup:.2f}",
+        ]
+        for one in candidates
+    ]
+    head = ["shape", "million parameters", "mean length", "at draft length", "draft step, ms", "predicted speed-up"]
+    text = (
+        "\n## Candidates\n\nTrained on the same data; chosen by the speed-up predicted from measured acceptance and\n"
+        "measured step costs (torch runtime, this machine, concurrency 1, without transport). Times differ from run\n"
+        "to run, so a close choice may fall otherwise.\n\n"
+    )
+    return text + _markdown(head, rows) + "\n"
+
+
+def _proposed(count: int | None) -> str:
+    if count is None:
+        return ""
+    return (
+        f"`draft_vocabulary.json` lets the torch runtime propose only the {count_text(count)} tokens most frequent in\n"
+        "the training answers, which takes time off every draft step; a row of the table is for these, the others\n"
+        "for all tokens. "
+    )
+
+
+def _markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
+    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)])
+
+
+def _category(counts: Acceptance | None) -> str:
+    return _rate(None if counts is None else counts.rate)
+
+
+def _rate(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2f}"

@@ -1,68 +1,179 @@
-"""The training data of a draft: prompts in the target's chat format, answered by the target."""
+"""The training data of a draft: prompts in the target's chat format, answered by the target, block by block."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from trtspec.training.decoder import Decoder
-from trtspec.training.generate import GenerationSettings, Job, generate
-from trtspec.training.prompts import Prompt, make_prompts
-from trtspec.training.shards import finished, write_shards
+import numpy as np
 
-__all__ = ["chat_ids", "collect", "make_jobs"]
+from trtspec.checkpoints import chat_template, render_messages
+from trtspec.loadtest.prompts import BUILTIN, load_prompts
+from trtspec.training.answering import Answerer
+from trtspec.training.generate import Answer, GenerationSettings, Job
+from trtspec.training.shards import Shard, read_shard, shard_path, write_shard
+from trtspec.training.sources import Question, Source
+from trtspec.training.tensor_file import FileDamaged
 
-LONGEST_PROMPT = 280
-SORTED_TOGETHER = 480
+__all__ = ["BLOCK", "Collector", "PromptFormat", "Task"]
 
-
-def chat_ids(tokenizer: Any, text: str) -> tuple[int, ...]:
-    """Token ids of one user message in the chat format, ready for the answer."""
-    turns = [{"role": "user", "content": text}]
-    given = tokenizer.apply_chat_template(turns, add_generation_prompt=True, tokenize=False)
-    return tuple(tokenizer(given, add_special_tokens=False)["input_ids"])
+BLOCK = 128
+_GREEDY, _BEGUN = 0.6, 0.85
 
 
-def make_jobs(tokenizer: Any, prompts: Sequence[Prompt], seed: int) -> list[Job]:
-    """One job per prompt that is not too long.
+@dataclass(frozen=True)
+class Task:
+    """A job, and the answer that was logged for it (None: the target is asked)."""
 
-    Serving is greedy, so three answers in five are; the others start with a few sampled tokens or
-    are sampled throughout, which shows the draft more of the target's language.
+    job: Job
+    logged: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True)
+class PromptFormat:
+    """How a conversation becomes token ids for a checkpoint: by its chat template where it has one."""
+
+    folder: Path
+    end_ids: tuple[int, ...]
+
+    @cached_property
+    def _tokenizer(self) -> Any:
+        from transformers import AutoTokenizer
+
+        return AutoTokenizer.from_pretrained(str(self.folder), local_files_only=True)
+
+    @cached_property
+    def _has_template(self) -> bool:
+        return chat_template(self.folder) is not None
+
+    def ids(self, messages: Sequence[Any]) -> tuple[int, ...]:
+        """Token ids of the conversation, ready for the answer; with a template no special tokens are added to it."""
+        if self._has_template:
+            return self._encoded(render_messages(self.folder, messages), special=False)
+        return self._encoded("\n".join(message["content"] for message in messages), special=True)
+
+    def answer_ids(self, question: Question) -> tuple[int, ...] | None:
+        """Ids of the logged answer, with the end id where it ended by itself."""
+        if question.answer is None:
+            return None
+        ids = self._encoded(question.answer, special=False)
+        return (*ids, self.end_ids[0]) if question.ended and self.end_ids else ids
+
+    def _encoded(self, text: str, *, special: bool) -> tuple[int, ...]:
+        return tuple(self._tokenizer(text, add_special_tokens=special)["input_ids"])
+
+
+@dataclass(frozen=True)
+class Collector:
+    """Answers a source's questions into shards of a folder; what is there already is not answered again.
+
+    Block n of the questions makes shard n, whatever was answered before it, so that a run that was killed goes on to
+    the same files. Every question is asked ``repeats`` times: first greedily, then with sampled tokens.
     """
-    jobs = []
-    for index, prompt in enumerate(prompts):
-        ids = chat_ids(tokenizer, prompt.text)
-        if len(ids) <= LONGEST_PROMPT:
-            jobs.append(_with_sampling(Job(index, prompt.category, ids), seed))
-    return jobs
+
+    folder: Path
+    source: Source
+    format: PromptFormat
+    settings: GenerationSettings
+    longest_prompt: int
+    repeats: int = 1
+
+    def shards(self, answerer: Callable[[], Answerer], note: Callable[[str], None]) -> Iterator[Shard]:
+        """The shards in order, answered where they are not on disk; ``answerer`` is called when it is first needed.
+
+        Seconds spent on answering are added up in `seconds`.
+        """
+        for number, tasks in enumerate(self._blocks()):
+            path = shard_path(self.folder, number)
+            shard = self._read(path, tasks, note)
+            if shard is None:
+                began = time.monotonic()
+                shard = write_shard(path, self._answers(answerer(), tasks))
+                _add_seconds(self.folder, time.monotonic() - began)
+            yield shard
+
+    @property
+    def seconds(self) -> float:
+        """Time that answering took, over all runs."""
+        return _seconds(self.folder)
+
+    def _read(self, path: Path, tasks: Sequence[Task], note: Callable[[str], None]) -> Shard | None:
+        try:
+            shard = read_shard(path)
+        except FileNotFoundError:
+            return None
+        except FileDamaged as error:
+            note(f"{path.name} {error.message.partition(':')[0]}: its {len(tasks)} prompts are answered again")
+            return None
+        if [answer.job for answer in shard.answers] == [_as_stored(task.job) for task in tasks]:
+            return shard
+        note(f"{path.name} holds answers to other prompts: its {len(tasks)} prompts are answered again")
+        return None
+
+    def _answers(self, answerer: Answerer, tasks: Sequence[Task]) -> list[Answer]:
+        asked = [task.job for task in tasks if task.logged is None]
+        found = {answer.job.index: answer for answer in answerer.answer(asked, self.settings)} if asked else {}
+        for task in tasks:
+            if task.logged is not None:
+                tokens = np.array(task.logged[: self.settings.max_new_tokens], dtype=np.int64)
+                found[task.job.index] = answerer.score(task.job, tokens, self.settings.top_k)
+        return [found[task.job.index] for task in tasks]
+
+    def _blocks(self) -> Iterator[list[Task]]:
+        remaining = iter(self._tasks())
+        while block := list(islice(remaining, BLOCK)):
+            yield block
+
+    def _tasks(self) -> Iterator[Task]:
+        """A job for every question that is not too long and no prompt of the load test, as often as wanted."""
+        taboo, index = _load_test_prompts(), 0
+        for turn in range(self.repeats):
+            for question in self.source:
+                index += 1
+                if (turn and question.part != "train") or question.messages[-1]["content"] in taboo:
+                    continue
+                ids, logged = self.format.ids(question.messages), self.format.answer_ids(question)
+                if 0 < len(ids) <= self.longest_prompt and logged != ():
+                    job = Job(index - 1, question.category, ids, part=question.part)
+                    yield Task(job if logged else _with_sampling(job, self.settings.seed, turn), logged)
 
 
-def _with_sampling(job: Job, seed: int) -> Job:
+def _load_test_prompts() -> set[str]:
+    """The built-in prompts of the load test: a draft is measured with them and must never see them."""
+    return {text for prompt in load_prompts(BUILTIN).prompts for text in (prompt.text, prompt.content)}
+
+
+def _as_stored(job: Job) -> Job:
+    return replace(job, temperature=float(np.float32(job.temperature)))
+
+
+def _with_sampling(job: Job, seed: int, turn: int) -> Job:
+    """Serving is mostly greedy, so three in five first answers are, and all that measure.
+
+    The others start with a few sampled tokens or are sampled throughout: that shows more of the target's language.
+    """
     draw = random.Random(seed * 1_000_003 + job.index).random()  # noqa: S311 - reproducible
-    if draw < 0.6:
+    if job.part != "train" or (turn == 0 and draw < _GREEDY):
         return job
-    if draw < 0.85:
+    if draw < _BEGUN:
         return replace(job, sampled=4, temperature=1.0)
     return replace(job, sampled=10_000, temperature=0.8)
 
 
-def collect(folder: Path, decoder: Decoder, tokenizer: Any, count: int, settings: GenerationSettings) -> Iterator[int]:
-    """Answer ``count`` prompts into shards of ``folder``; yields the tokens of every new shard.
-
-    What an earlier call wrote is kept, and its prompts are not answered again.
-    """
-    jobs = make_jobs(tokenizer, make_prompts(count, settings.seed), settings.seed)
-    done = finished(folder)
-    waiting = list(_by_length(job for job in jobs if job.index not in done))
-    yield from write_shards(folder, generate(decoder, waiting, settings))
+def _seconds(folder: Path) -> float:
+    try:
+        return float((folder / "seconds").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return 0.0
 
 
-def _by_length(jobs: Iterable[Job]) -> Iterator[Job]:
-    """Sorted by prompt length in blocks: rows of like length waste little attention on padding."""
-    remaining = iter(jobs)
-    while block := list(islice(remaining, SORTED_TOGETHER)):
-        yield from sorted(block, key=lambda job: len(job.prompt))
+def _add_seconds(folder: Path, more: float) -> None:
+    from trtspec.files import write_text
+
+    write_text(folder / "seconds", f"{_seconds(folder) + more:.1f}\n")

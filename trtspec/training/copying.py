@@ -31,7 +31,7 @@ from trtspec.training.model import ROPE_THETA, DraftShape, projected_embedding
 if TYPE_CHECKING:
     from transformers import LlamaForCausalLM
 
-__all__ = ["CopyingStart", "copying_start", "set_up_copying"]
+__all__ = ["CopyingStart", "can_copy", "copying_start", "set_up_copying"]
 
 FAST_PAIRS = 6
 SLOW_FROM = 9
@@ -69,6 +69,14 @@ class CopyingStart:
         """Where content, the code of the previous token and that of the one before it lie."""
         middle = self.content + self.code_size
         return slice(1, self.content), slice(self.content, middle), slice(middle, middle + self.code_size)
+
+
+def can_copy(shape: DraftShape, width: int) -> bool:
+    """Whether a draft of this shape has room for the copying heads, over a target's embedding of ``width``."""
+    if shape.layers < 2 or shape.heads < 2 or shape.heads != shape.kv_heads:
+        return False
+    size = _slow_pairs(shape.hidden // shape.heads)
+    return size >= 4 and size <= shape.hidden - 2 * size - 2 <= width
 
 
 def copying_start(embedding: Tensor, shape: DraftShape, frequency: Tensor, empty: int) -> CopyingStart:

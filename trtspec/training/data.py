@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 import torch
@@ -13,10 +13,7 @@ from torch import Tensor
 
 from trtspec.training.generate import Answer
 
-__all__ = ["Batch", "Vocabulary", "batches", "split_held_out"]
-
-# Shares no factor with the number of categories, which take turns.
-HELD_OUT_EVERY = 19
+__all__ = ["Batch", "Vocabulary", "batch_of", "batches", "groups"]
 
 
 @dataclass(frozen=True)
@@ -35,10 +32,9 @@ class Vocabulary:
     @staticmethod
     def of(answers: Sequence[Answer], size: int, labels: int = 2) -> Vocabulary:
         """Tokens in any prompt or answer, or among the ``labels`` best of any position."""
-        count = np.zeros(size, dtype=np.int64)
-        for answer in answers:
-            for tokens in (answer.job.prompt, answer.tokens, answer.top_ids[:, :labels].ravel()):
-                count += np.bincount(np.asarray(tokens), minlength=size)
+        parts = [np.array(answer.job.prompt) for answer in answers]
+        parts += [part for answer in answers for part in (answer.tokens, answer.top_ids[:, :labels].ravel())]
+        count = np.bincount(np.concatenate(parts).astype(np.int64), minlength=size)
         order = np.argsort(-count, kind="stable")
         ids = torch.from_numpy(order[: np.count_nonzero(count)])
         index = torch.full((size,), -1, dtype=torch.long)
@@ -65,32 +61,35 @@ class Batch:
     labels: Tensor
     weights: Tensor
 
-
-def split_held_out(answers: Sequence[Answer]) -> tuple[list[Answer], list[Answer]]:
-    """Answers to train on, and greedy answers to prompts that training never sees."""
-    train = [answer for answer in answers if answer.job.index % HELD_OUT_EVERY]
-    rest = [answer for answer in answers if answer.job.index % HELD_OUT_EVERY == 0]
-    return train, [answer for answer in rest if answer.job.sampled == 0]
+    def to(self, device: torch.device) -> Batch:
+        """The same on a device."""
+        return Batch(*(getattr(self, field.name).to(device) for field in fields(self)))
 
 
 def batches(answers: Sequence[Answer], vocabulary: Vocabulary, tokens: int, rng: random.Random) -> Iterator[Batch]:
     """One pass over the answers in random batches of about ``tokens`` positions of like length."""
+    for group in groups(answers, tokens, rng):
+        yield batch_of(group, vocabulary)
+
+
+def groups(answers: Sequence[Answer], tokens: int, rng: random.Random) -> list[list[Answer]]:
+    """One pass over the answers in random groups of like length, of about ``tokens`` positions with their padding."""
     order = sorted(answers, key=lambda answer: _length(answer) + rng.random() * 24)
-    groups: list[list[Answer]] = [[]]
+    found: list[list[Answer]] = [[]]
     for answer in order:
-        if groups[-1] and _length(answer) * (len(groups[-1]) + 1) > tokens:
-            groups.append([])
-        groups[-1].append(answer)
-    rng.shuffle(groups)
-    for group in groups:
-        yield _batch(group, vocabulary)
+        if found[-1] and _length(answer) * (len(found[-1]) + 1) > tokens:
+            found.append([])
+        found[-1].append(answer)
+    rng.shuffle(found)
+    return found
 
 
 def _length(answer: Answer) -> int:
     return len(answer.job.prompt) + len(answer.tokens)
 
 
-def _batch(answers: Sequence[Answer], vocabulary: Vocabulary) -> Batch:
+def batch_of(answers: Sequence[Answer], vocabulary: Vocabulary) -> Batch:
+    """Some answers as one batch."""
     # The last token of an answer is never an input: nothing follows it.
     inputs = [np.concatenate([answer.job.prompt, answer.tokens[:-1]]) for answer in answers]
     padded = np.zeros((len(answers), max(map(len, inputs))), dtype=np.int64)
@@ -98,7 +97,7 @@ def _batch(answers: Sequence[Answer], vocabulary: Vocabulary) -> Batch:
         row[: len(ids)] = ids
     columns = [len(a.job.prompt) - 1 + np.arange(len(a.tokens)) for a in answers]
     rows = [np.full(len(a.tokens), i) for i, a in enumerate(answers)]
-    labels = vocabulary.index[torch.from_numpy(np.concatenate([a.top_ids for a in answers]))]
+    labels = vocabulary.index[torch.from_numpy(np.concatenate([a.top_ids for a in answers]).astype(np.int64))]
     weights = torch.from_numpy(_probabilities(answers)).masked_fill(labels < 0, 0.0)
     return Batch(
         # A padding id outside the vocabulary would index row -1; any row does, nobody looks at it.
@@ -112,4 +111,4 @@ def _batch(answers: Sequence[Answer], vocabulary: Vocabulary) -> Batch:
 
 def _probabilities(answers: Sequence[Answer]) -> NDArray[np.float32]:
     logprobs = np.concatenate([answer.top_logprobs for answer in answers])
-    return np.asarray(np.exp(logprobs), dtype=np.float32)
+    return np.asarray(np.exp(logprobs.astype(np.float32)), dtype=np.float32)

@@ -17,7 +17,17 @@ from torch.nn import functional as fn
 if TYPE_CHECKING:
     from transformers import LlamaForCausalLM
 
-__all__ = ["Decoder", "KeyValueCache"]
+__all__ = ["Decoder", "KeyValueCache", "decoder_supports"]
+
+
+def decoder_supports(config: Any) -> bool:
+    """True when a transformers config describes a network that `Decoder` computes."""
+    rope = getattr(config, "rope_parameters", None) or {}
+    biased = getattr(config, "attention_bias", False) or getattr(config, "mlp_bias", False)
+    plain = config.model_type == "llama" and config.hidden_act == "silu" and not biased
+    head_size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    whole = head_size * config.num_attention_heads == config.hidden_size
+    return plain and whole and rope.get("rope_type", "default") == "default" and "rope_theta" in rope
 
 
 @dataclass(frozen=True)

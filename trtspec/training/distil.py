@@ -1,205 +1,335 @@
-"""The whole way from a target to an exported draft, resumable after every stage."""
+"""The whole way from a target to an exported draft; stopped anywhere, it goes on from what is on disk."""
 
 from __future__ import annotations
 
+import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from trtspec.training.card import Measurement, Summary, card
-from trtspec.training.generate import Answer, GenerationSettings
-from trtspec.training.model import DraftShape
-from trtspec.training.train import Progress, TrainingSettings
+import torch
 
-if TYPE_CHECKING:
-    from transformers import LlamaForCausalLM
+from trtspec.building.identity import HashMemory, checkpoint_files
+from trtspec.building.locks import locked
+from trtspec.checkpoints import Checkpoint, read_checkpoint
+from trtspec.errors import CheckpointError, UsageError
+from trtspec.loadtest.prompts import Prompt, draw
+from trtspec.progress import Reporter
+from trtspec.provenance import text_key
+from trtspec.training.answering import Answerer, load_answerer
+from trtspec.training.candidates import HELD_OUT, Candidate, Workshop, outcome_json
+from trtspec.training.card import CandidateLine, CardFacts, card
+from trtspec.training.collect import Collector, PromptFormat
+from trtspec.training.data import Vocabulary
+from trtspec.training.description import candidate_line, shape_text, training_text
+from trtspec.training.export import Export, export_draft, half_precision, made_by_distill
+from trtspec.training.generate import Answer, GenerationSettings, Job
+from trtspec.training.shards import Shard, read_shard, write_shard
+from trtspec.training.sources import Source
+from trtspec.training.starts import FromDraft, Scratch, Start, start_name
+from trtspec.training.tensor_file import FileDamaged
+from trtspec.training.train import Lesson, TrainingSettings
 
-    from trtspec.training.copying import CopyingStart
+__all__ = ["Distillation", "Distilled", "distil"]
 
-
-__all__ = ["Distillation", "distil"]
-
-GENERATION_SHARE = 0.65
-DRAFT_LENGTHS = (3, 4, 5)
-PROPOSED_TOKENS = 8192  # the most frequent ones; the others are seldom guessed, and their rows cost most of a pass
-
-Report = Callable[[str], None]
+_GENERATION_SHARE = 0.65
+_SHORTEST_TRAINING = 1.0
+_MOST_MEASURED = 60
+_TELL_EVERY = 60.0  # seconds between two notes about answers, for logs that have no bar
+# new layers learn fast; layers that know something already would forget it
+_RATE_NEW, _RATE_KNOWING = 2e-3, 3e-4
 
 
 @dataclass(frozen=True)
 class Distillation:
     """What to distil, from where to where, and within which limits.
 
-    ``data`` keeps the target's answers: a second run with more ``tokens`` or another ``shape``
-    goes on from them.  ``unseen`` holds further prompts to measure with, by category, each with
-    its limit of new tokens; they are never trained on.
+    ``work`` keeps the target's answers and the states of trainings, each under a key of what it depends on: the same
+    plan goes on where it was stopped, another ``start`` trains on the same answers. ``tokens`` of answers are wanted;
+    with ``seconds`` everything together takes about that long. ``further`` are prompts of the load test to measure
+    with, called ``further_name``. ``proposed`` is how many of the most frequent tokens the torch runtime may propose
+    (0: all); the others are seldom guessed, and their rows cost most of a small draft's step. ``rate`` is the peak
+    learning rate (None: by the start).
     """
 
     target: Path
     out: Path
-    data: Path
+    work: Path
+    source: Source
+    starts: tuple[Start, ...]
     tokens: int = 600_000
-    minutes: float = 120
-    prompts: int = 24_000
-    shape: DraftShape = field(default_factory=DraftShape)
+    seconds: float | None = None
+    repeats: int = 1
+    longest_prompt: int = 512
     generation: GenerationSettings = field(default_factory=GenerationSettings)
     training: TrainingSettings = field(default_factory=TrainingSettings)
-    unseen: Sequence[tuple[str, str, int]] = ()
+    rate: float | None = None
+    further: Sequence[Prompt] = ()
+    further_name: str = "load-test prompts"
+    proposed: int = 8192
+    device: str = "auto"
+    dtypes: tuple[str, str] = ("auto", "auto")
+    trust_remote_code: bool = False
+    fresh: bool = False
+    command: str = "trtspec distill"
 
 
-def distil(plan: Distillation, report: Report) -> Summary:
-    """Generate, train, measure and export; returns what the draft's README says."""
-    started = time.monotonic()
-    _generate(plan, started + 60 * plan.minutes * GENERATION_SHARE, report)
-    generated = time.monotonic()
-    left = 60 * plan.minutes - (generated - started)
-    draft, facts = _train(plan, max(60.0, left), report)
-    facts["generation_seconds"] = generated - started
-    frequent = facts.pop("frequent")
-    measured = {"held-out prompts": facts.pop("held_out")}
-    if plan.unseen:
-        measured["load-test prompts"] = _unseen_answers(plan)
-    summary = Summary(
-        shape=plan.shape,
-        seed=plan.training.seed,
-        measurements=_measure(draft, measured),
-        **facts,
-    )
-    _export(draft, plan, summary, frequent)
-    return summary
+@dataclass(frozen=True)
+class Distilled:
+    """What came of it: the chosen draft, all candidates, the README's facts, and seconds by stage."""
+
+    folder: Path
+    chosen: Candidate
+    candidates: Sequence[CandidateLine]
+    facts: CardFacts
+    record: dict[str, Any]
+    seconds: dict[str, float]
+    draft_length: int
+
+    def to_json(self) -> dict[str, Any]:
+        """The result as `distill --output json` prints it."""
+        costs = self.chosen.costs.to_json() if self.chosen.costs else None
+        lines = [{name: getattr(one, name) for name in CandidateLine.__dataclass_fields__} for one in self.candidates]
+        data = {"schema": 1, "draft": str(self.folder), **self.record}
+        return data | {"candidates": lines, "step_costs": costs, "seconds": self.seconds}
 
 
-def _decoder(target: Path) -> Any:
-    import torch
-    from transformers import LlamaForCausalLM
+def distil(plan: Distillation, reporter: Reporter) -> Distilled:
+    """Answer, train, measure and export.
 
-    from trtspec.training.decoder import Decoder
-
-    return Decoder(LlamaForCausalLM.from_pretrained(str(target), dtype=torch.float32))
-
-
-def _tokenizer(target: Path) -> Any:
-    from transformers import AutoTokenizer
-
-    return AutoTokenizer.from_pretrained(str(target))
+    Errors name what is missing or contradicts the plan; whatever was finished before them stays on disk.
+    """
+    target = read_checkpoint(plan.target)
+    _require_usable(plan, target)
+    with locked(plan.work, lambda holder: reporter.note(f"waiting: {holder} works in {plan.work.name}")):
+        return _Distiller(plan, target, reporter).run()
 
 
-def _generate(plan: Distillation, deadline: float, report: Report) -> None:
-    from trtspec.training.collect import collect
-    from trtspec.training.shards import read_shards
-
-    have = sum(len(answer.tokens) for answer in read_shards(plan.data))
-    report(f"{have} tokens of answers on disk, {plan.tokens} wanted")
-    if have >= plan.tokens:
-        return
-    new = collect(plan.data, _decoder(plan.target), _tokenizer(plan.target), plan.prompts, plan.generation)
-    for count in new:
-        have += count
-        report(f"{have} tokens generated")
-        if have >= plan.tokens or time.monotonic() > deadline:
-            return
-
-
-def _train(plan: Distillation, seconds: float, report: Report) -> tuple[LlamaForCausalLM, dict[str, Any]]:
-    import torch
-    from transformers import AutoConfig
-
-    from trtspec.training.copying import set_up_copying
-    from trtspec.training.data import Vocabulary, split_held_out
-    from trtspec.training.export import whole_vocabulary
-    from trtspec.training.model import draft_config, new_draft
-    from trtspec.training.shards import read_shards
-    from trtspec.training.train import train
-
-    torch.manual_seed(plan.training.seed)
-    target: Any = AutoConfig.from_pretrained(str(plan.target))
-    taught, held_out = split_held_out(without(read_shards(plan.data), _unseen_ids(plan)))
-    vocabulary = Vocabulary.of(taught, target.vocab_size)
-    start = _start(plan, taught, target.bos_token_id)
-    draft = new_draft(draft_config(plan.shape, target, len(vocabulary)), start.embedding[vocabulary.ids])
-    set_up_copying(draft, start)
-    settings = replace(plan.training, seconds=seconds)
-
-    def tell(now: Progress) -> None:
-        report(f"epoch {now.epoch:.1f}: loss {now.loss:.3f}, held-out acceptance {now.rate:.3f}")
-
-    began = time.monotonic()
-    best = train(draft, (taught, held_out), vocabulary, settings, tell)
-    facts = {
-        "tokens": sum(len(answer.tokens) for answer in taught),
-        "answers": len(taught),
-        "vocabulary": len(vocabulary),
-        "frequent": vocabulary.ids[:PROPOSED_TOKENS].tolist(),
-        "training_seconds": time.monotonic() - began,
-        "best": best,
-        "held_out": held_out,
-    }
-    return whole_vocabulary(draft, vocabulary, start.embedding, target), facts
+def _require_usable(plan: Distillation, target: Checkpoint) -> None:
+    """What can be known before anything is loaded: tokenizer, lengths, and a folder that may be written."""
+    if not any((plan.target / name).is_file() for name in ("tokenizer.json", "tokenizer.model", "vocab.json")):
+        message = "has no tokenizer files of its own, which a draft needs"
+        raise CheckpointError(
+            message, where=str(plan.target), fix="save it as a Hugging Face folder with its tokenizer"
+        )
+    positions = target.config.usable_positions
+    if positions is not None and plan.generation.max_new_tokens >= positions:
+        message = f"answers of {plan.generation.max_new_tokens} tokens do not fit into the target's {positions}"
+        raise UsageError(message, fix=f"--max-new-tokens {max(1, positions // 2)}")
+    if not (made_by_distill(plan.out) or _is_free(plan.out)):
+        message = "is there and was not made by distill: it is not replaced"
+        raise UsageError(message, where=str(plan.out), fix="--out DIR")
 
 
-def without(answers: Any, prompts: set[tuple[int, ...]]) -> list[Answer]:
-    """The answers whose prompt is none of ``prompts``."""
-    return [answer for answer in answers if answer.job.prompt not in prompts]
+def _is_free(folder: Path) -> bool:
+    return not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
 
 
-def _start(plan: Distillation, answers: Sequence[Answer], empty: int) -> CopyingStart:
-    """A start from the target's embedding, with the tokens of the answers in mind."""
-    import torch
-    from safetensors import safe_open
-
-    from trtspec.training.copying import copying_start
-
-    with safe_open(str(plan.target / "model.safetensors"), framework="pt") as file:
-        embedding = file.get_tensor("model.embed_tokens.weight").float()
-    counts = torch.full((len(embedding),), 0.05)
-    for answer in answers:
-        tokens = torch.from_numpy(answer.tokens)
-        counts.index_add_(0, tokens, torch.ones(len(tokens)))
-    # The square root keeps a few very frequent tokens from claiming all directions.
-    return copying_start(embedding, plan.shape, counts.sqrt(), empty)
+def _device(name: str) -> torch.device:
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if name.startswith("cuda") and not torch.cuda.is_available():
+        raise UsageError("PyTorch sees no CUDA device here", fix="--device cpu, or a CUDA build of PyTorch")
+    return torch.device(name)
 
 
-def _unseen_ids(plan: Distillation) -> set[tuple[int, ...]]:
-    from trtspec.training.collect import chat_ids
+class _Distiller:
+    """One distillation in progress; holds the lock of its work folder."""
 
-    tokenizer = _tokenizer(plan.target)
-    return {chat_ids(tokenizer, text) for _, text, _ in plan.unseen}
+    def __init__(self, plan: Distillation, target: Checkpoint, reporter: Reporter) -> None:
+        self.plan, self.target, self.reporter = plan, target, reporter
+        self.device = _device(plan.device)
+        self.memory = HashMemory(plan.work / "hashes.json")
+        self.settings = replace(plan.generation, end_ids=target.end_ids)
+        self.format = PromptFormat(plan.target, target.end_ids)
+        self.answers_key = self._answers_key()
+        self._answerer: Answerer | None = None
+
+    def run(self) -> Distilled:
+        """See `distil`."""
+        collector = self._collector()
+        shards = list(self._collect(collector))
+        taught, stop, measure = self._split(shards)
+        sets = {HELD_OUT: measure, **self._further()}
+        self._answerer = None  # a large target makes room for the draft
+        vocabulary = Vocabulary.of(taught, self.target.vocab_size or 0)
+        lesson = Lesson(taught, stop, vocabulary)
+        made = []
+        for start in self.plan.starts:
+            settings = self._training_settings(start, collector.seconds)
+            folder = self.plan.work / "drafts" / self._training_key(start, settings, shards)
+            proposed = self._proposed(start, vocabulary)
+            shop = Workshop(self.plan.target, folder, lesson, sets, settings, proposed, self.device)
+            candidate = shop.make(start, self.reporter, fresh=self.plan.fresh)
+            made.append(shop.timed(candidate, self.plan.dtypes) if len(self.plan.starts) > 1 else candidate)
+        chosen = max(made, key=lambda one: one.prediction(HELD_OUT)[1]) if len(made) > 1 else made[0]
+        lines = [candidate_line(one, chosen) for one in made if one.costs]
+        facts = self._facts(chosen, lesson, lines, collector.seconds)
+        return self._export(chosen, facts, collector.seconds)
+
+    def _proposed(self, start: Start, vocabulary: Vocabulary) -> tuple[int, ...]:
+        """The ids that a draft may propose in the torch runtime, empty for all.
+
+        New layers can guess no token that never occurred; layers that know something may.
+        """
+        count = self.plan.proposed
+        if not count or (count >= len(vocabulary) and not isinstance(start, Scratch)):
+            return ()
+        return tuple(vocabulary.ids[:count].tolist())
+
+    # answers
+
+    def _answers_key(self) -> str:
+        content = self._content(self.plan.target)
+        settings = self.settings
+        parts = [settings.max_new_tokens, settings.top_k, settings.seed, self.plan.longest_prompt, self.plan.repeats]
+        return text_key([content, self.plan.source.key, *map(str, parts)])
+
+    def _content(self, folder: Path) -> str:
+        hashes = self.memory.hashes(folder, checkpoint_files(folder), self.reporter)
+        return text_key(part for item in sorted(hashes.items()) for part in item)
+
+    def _collector(self) -> Collector:
+        folder = self.plan.work / "answers" / self.answers_key
+        folder.mkdir(parents=True, exist_ok=True)
+        longest = self.plan.longest_prompt
+        if self.target.config.usable_positions is not None:
+            longest = min(longest, self.target.config.usable_positions - self.settings.max_new_tokens)
+        return Collector(folder, self.plan.source, self.format, self.settings, longest, self.plan.repeats)
+
+    def answerer(self) -> Answerer:
+        """The target, loaded when it is first needed."""
+        if self._answerer is None:
+            self.reporter.note(f"loading {self.plan.target.name}")
+            trusted = self.plan.trust_remote_code
+            self._answerer = load_answerer(self.plan.target, self.device, trust_remote_code=trusted)
+        return self._answerer
+
+    def _collect(self, collector: Collector) -> Iterator[Shard]:
+        """Shards until there are enough tokens, the prompts end, or the time for answering is up."""
+        have, wanted, told = 0, self.plan.tokens, time.monotonic()
+        limit = None if self.plan.seconds is None else _GENERATION_SHARE * self.plan.seconds
+        with self.reporter.task("answers of the target", wanted, "tokens") as advance:
+            for shard in collector.shards(self.answerer, self.reporter.note):
+                have += shard.tokens
+                advance(shard.tokens)
+                if time.monotonic() - told >= _TELL_EVERY:
+                    told = time.monotonic()
+                    self.reporter.note(f"  {have} of {wanted} tokens of answers")
+                yield shard
+                if have >= wanted or (limit is not None and collector.seconds >= limit):
+                    return
+        self.reporter.note(f"the prompts gave {have} tokens of answers; {wanted} were wanted")
+
+    def _split(self, shards: Sequence[Shard]) -> tuple[list[Answer], list[Answer], list[Answer]]:
+        """Answers to train on, to stop by and to measure with; no prompt is in two of them."""
+        answers = [answer for shard in shards for answer in shard.answers if len(answer.tokens)]
+        held_out = {answer.job.prompt for answer in answers if answer.job.part != "train"}
+        taught = [one for one in answers if one.job.part == "train" and one.job.prompt not in held_out]
+        stop = [one for one in answers if one.job.part == "stop"]
+        measure = [one for one in answers if one.job.part == "measure"]
+        if not (taught and stop and measure):
+            counts = f"{len(taught)} to train on, {len(stop)} to stop by, {len(measure)} to measure with"
+            message = f"too few answers: {counts} (prompts over {self.plan.longest_prompt} tokens are left out)"
+            raise UsageError(message, fix="give more prompts, or raise --tokens or --longest-prompt")
+        return taught, stop, measure
+
+    def _further(self) -> dict[str, list[Answer]]:
+        """The target's greedy answers to prompts of the load test, cut where each prompt's limit says."""
+        if not self.plan.further:
+            return {}
+        rng = random.Random(0)  # noqa: S311 - reproducible, not secret
+        prompts = draw(self.plan.further, min(_MOST_MEASURED, len(self.plan.further)), rng)
+        asked = [(one, self.format.ids(one.messages or [{"role": "user", "content": one.text}])) for one in prompts]
+        jobs = [Job(place, one.category, ids, part="measure") for place, (one, ids) in enumerate(asked)]
+        key = text_key([self.answers_key, *(str(job.prompt) for job in jobs), *(str(p.max_tokens) for p in prompts)])
+        path = self.plan.work / "answers" / f"further-{key}.safetensors"
+        try:
+            answers = read_shard(path).answers
+        except (FileNotFoundError, FileDamaged):
+            settings = replace(self.settings, max_new_tokens=max(prompt.max_tokens for prompt in prompts))
+            with self.reporter.activity(f"answers to {len(jobs)} {self.plan.further_name}"):
+                found = self.answerer().answer(jobs, settings)
+            cut = [_cut(answer, prompt.max_tokens) for answer, prompt in zip(found, prompts, strict=True)]
+            answers = write_shard(path, cut).answers
+        return {self.plan.further_name: list(answers)}
+
+    # training
+
+    def _training_settings(self, start: Start, answering: float) -> TrainingSettings:
+        rate = self.plan.rate or (_RATE_NEW if isinstance(start, Scratch) else _RATE_KNOWING)
+        settings = replace(self.plan.training, rate=rate, embedding_rate=rate / 2)
+        if self.plan.seconds is None:
+            return settings
+        left = (self.plan.seconds - answering) / len(self.plan.starts)
+        return replace(settings, seconds=max(_SHORTEST_TRAINING, float(round(left))))
+
+    def _training_key(self, start: Start, settings: TrainingSettings, shards: Sequence[Shard]) -> str:
+        kept = replace(settings, checkpoint_seconds=0.0)
+        # a time-limited training is one thing however much of its time was left when it began
+        kept = replace(kept, seconds=self.plan.seconds)
+        origin = self._content(start.folder) if isinstance(start, FromDraft) else ""
+        digests = [shard.digest for shard in shards]
+        limit = str(self.plan.tokens)
+        return text_key([repr(start), origin, repr(kept), self.device.type, limit, *digests])
+
+    # result
+
+    def _facts(
+        self,
+        chosen: Candidate,
+        lesson: Lesson,
+        lines: Sequence[CandidateLine],
+        answering: float,
+    ) -> CardFacts:
+        outcome = chosen.outcome
+        timed = self.plan.seconds is not None
+        return CardFacts(
+            target=self.plan.target.name,
+            shape=shape_text(chosen),
+            parameters=chosen.parameters,
+            dtype=str(half_precision(chosen.network)).removeprefix("torch."),
+            how=chosen.how,
+            data=self.plan.source.title,
+            answers=len(lesson.taught),
+            tokens=sum(len(answer.tokens) for answer in lesson.taught),
+            vocabulary=len(lesson.vocabulary),
+            seed=self.plan.training.seed,
+            training=training_text(chosen, self.plan.training, self.settings.top_k),
+            measurements=[one for one in chosen.measurements if one.draft_length in _shown(self.plan)],
+            longest=max(len(answer.job.prompt) + len(answer.tokens) for answer in lesson.taught),
+            command=self.plan.command,
+            seconds=(answering, outcome.seconds) if timed else None,
+            candidates=lines,
+            proposed=len(chosen.proposed) or None,
+        )
+
+    def _export(self, chosen: Candidate, facts: CardFacts, answering: float) -> Distilled:
+        record = {
+            "target": self.plan.target.name,
+            "start": start_name(chosen.start),
+            "parameters": facts.parameters,
+            "seed": facts.seed,
+            "reproducible": facts.seconds is None and not facts.candidates,
+            "data": {"prompts": facts.data, "answers": facts.answers, "tokens": facts.tokens},
+            "training": outcome_json(chosen.outcome),
+            "acceptance": [one.to_json() for one in chosen.measurements],
+        }
+        export = Export(self.plan.target, card(facts), record, chosen.proposed, self.target.end_ids)
+        export_draft(chosen.network, self.plan.out, export)
+        seconds = {"answers": answering, "training": chosen.outcome.seconds}
+        length = self.plan.training.draft_length
+        return Distilled(self.plan.out, chosen, facts.candidates, facts, record, seconds, length)
 
 
-def _unseen_answers(plan: Distillation) -> list[Answer]:
-    """The target's greedy answers to ``plan.unseen``, cut where each prompt's limit says."""
-    from trtspec.training.collect import chat_ids
-    from trtspec.training.generate import Job, generate
-
-    tokenizer = _tokenizer(plan.target)
-    jobs = [Job(i, category, chat_ids(tokenizer, text)) for i, (category, text, _) in enumerate(plan.unseen)]
-    limits = [limit for _, _, limit in plan.unseen]
-    settings = replace(plan.generation, max_new_tokens=max(limits), rows=min(len(jobs), plan.generation.rows))
-    answers = generate(_decoder(plan.target), jobs, settings)
-    return [cut(answer, limits[answer.job.index]) for answer in answers]
-
-
-def cut(answer: Answer, limit: int) -> Answer:
+def _cut(answer: Answer, limit: int) -> Answer:
     """The answer's first ``limit`` tokens."""
     return Answer(answer.job, answer.tokens[:limit], answer.top_ids[:limit], answer.top_logprobs[:limit])
 
 
-def _measure(draft: LlamaForCausalLM, sets: Mapping[str, Sequence[Answer]]) -> list[Measurement]:
-    from trtspec.training.evaluate import acceptance, by_category, draft_matches
-
-    measurements = []
-    for name, answers in sets.items():
-        matches = draft_matches(draft, answers)
-        for length in DRAFT_LENGTHS:
-            counts = by_category(answers, matches, length)
-            total = acceptance(matches, length)
-            measurements.append(Measurement(name, length, len(answers), total, counts))
-    return measurements
-
-
-def _export(draft: LlamaForCausalLM, plan: Distillation, summary: Summary, frequent: Sequence[int]) -> None:
-    from trtspec.training.export import export_draft
-
-    export_draft(draft, plan.target, plan.out, card(summary), frequent)
+def _shown(plan: Distillation) -> set[int]:
+    """Draft lengths in the README: the plan's and its neighbours."""
+    length = plan.training.draft_length
+    return {max(1, length - 1), length, length + 1}

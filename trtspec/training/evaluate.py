@@ -10,22 +10,21 @@ pass over the answer gives the acceptance of every draft length exactly.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from trtspec.training.generate import Answer
+from trtspec.training.network import hidden_states, scores
 
-if TYPE_CHECKING:
-    from transformers import LlamaForCausalLM
-
-__all__ = ["Acceptance", "acceptance", "by_category", "draft_matches", "simulate"]
+__all__ = ["Acceptance", "acceptance", "by_category", "by_position", "draft_matches", "simulate"]
 
 Matches = NDArray[np.bool_]
+_TOGETHER = 8  # answers in one pass
 
 
 @dataclass(frozen=True)
@@ -86,27 +85,56 @@ def by_category(answers: Sequence[Answer], matches: Sequence[Matches], draft_len
     return dict(counts)
 
 
+def by_position(matches: Iterable[Matches], draft_length: int) -> tuple[float | None, ...]:
+    """Share of the rounds' first, second, … drafted token that is accepted, of those that were drafted.
+
+    A token behind a refused one is drafted and not accepted; None where nothing was drafted.
+    """
+    drafted, accepted = np.zeros(draft_length, np.int64), np.zeros(draft_length, np.int64)
+    for one in matches:
+        at = 0
+        while at < len(one):
+            window = one[at : at + draft_length]
+            run = len(window) if window.all() else int(np.argmin(window))
+            drafted[: len(window)] += 1
+            accepted[:run] += 1
+            at += run + 1
+    return tuple(int(a) / int(d) if d else None for a, d in zip(accepted, drafted, strict=True))
+
+
 @torch.inference_mode()
 def draft_matches(
-    draft: LlamaForCausalLM,
+    network: Any,
     answers: Sequence[Answer],
     to_draft: Callable[[NDArray[np.int64]], torch.Tensor] = torch.from_numpy,
+    proposed: torch.Tensor | None = None,
 ) -> list[Matches]:
     """For each answer, at which positions [T] the draft's best token is the answer's.
 
     ``to_draft`` turns token ids into those of a draft with a restricted vocabulary; an id outside
-    it must become negative, and then never matches.
+    it must become negative, and then never matches. With ``proposed`` [R] the draft proposes only
+    these of its ids.
     """
-    return [_matches(draft, answer, to_draft) for answer in answers]
+    order = sorted(range(len(answers)), key=lambda at: len(answers[at].job.prompt) + len(answers[at].tokens))
+    found: dict[int, Matches] = {}
+    for first in range(0, len(order), _TOGETHER):
+        places = order[first : first + _TOGETHER]
+        found.update(zip(places, _matches(network, [answers[at] for at in places], to_draft, proposed), strict=True))
+    return [found[at] for at in range(len(answers))]
 
 
 def _matches(
-    draft: LlamaForCausalLM,
-    answer: Answer,
+    network: Any,
+    answers: Sequence[Answer],
     to_draft: Callable[[NDArray[np.int64]], torch.Tensor],
-) -> Matches:
-    prompt = np.array(answer.job.prompt, dtype=np.int64)
-    ids = to_draft(np.concatenate([prompt, answer.tokens]))
-    hidden = draft.model(ids[None, :-1].clamp_min(0), use_cache=False).last_hidden_state
-    best = draft.lm_head(hidden[0, len(prompt) - 1 :]).argmax(-1)
-    return np.asarray((best == ids[len(prompt) :]).numpy(), dtype=np.bool_)
+    proposed: torch.Tensor | None,
+) -> Iterator[Matches]:
+    rows = [to_draft(np.concatenate([np.array(one.job.prompt, dtype=np.int64), one.tokens])) for one in answers]
+    # padding is on the right, where causal attention never looks
+    padded = torch.nn.utils.rnn.pad_sequence([row[:-1].clamp_min(0) for row in rows], batch_first=True)
+    hidden = hidden_states(network, padded.to(network.device))
+    for row, states, answer in zip(rows, hidden, answers, strict=True):
+        start = len(answer.job.prompt) - 1
+        best = scores(network, states[start : start + len(answer.tokens)], proposed).argmax(-1)
+        best = (best if proposed is None else proposed[best]).cpu()
+        yield np.asarray((best == row[start + 1 :]).numpy(), dtype=np.bool_)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -17,15 +18,17 @@ from torch import Tensor
 
 from trtspec.training.decoder import Decoder, KeyValueCache
 
-__all__ = ["Answer", "GenerationSettings", "Job", "generate"]
+__all__ = ["Answer", "GenerationSettings", "Job", "Part", "Row", "best_tokens", "generate"]
 
 PREFILL_ROWS = 16
+Part = Literal["train", "stop", "measure"]
 
 
 @dataclass(frozen=True)
 class Job:
     """One prompt to answer.
 
+    ``part`` tells what its answer is for: to train on, to stop the training by, or to measure with.
     The first ``sampled`` tokens of the answer are drawn at ``temperature`` from the ``k`` best
     tokens, the rest is greedy: the way to many different but typical greedy continuations.
     """
@@ -35,16 +38,17 @@ class Job:
     prompt: tuple[int, ...]
     sampled: int = 0
     temperature: float = 1.0
+    part: Part = "train"
 
 
 @dataclass(frozen=True)
 class GenerationSettings:
     """Limits of a generation: rows in the batch, tokens per answer, soft labels per token."""
 
-    rows: int = 96
+    rows: int = 64
     max_new_tokens: int = 144
     top_k: int = 20
-    end_id: int = 2
+    end_ids: tuple[int, ...] = (2,)
     seed: int = 0
 
 
@@ -58,12 +62,12 @@ class Answer:
 
     job: Job
     tokens: NDArray[np.int64]
-    top_ids: NDArray[np.int64]
-    top_logprobs: NDArray[np.float32]
+    top_ids: NDArray[np.integer[Any]]
+    top_logprobs: NDArray[np.floating[Any]]
 
 
 @dataclass
-class _Row:
+class Row:
     """An answer in the making; ``last`` is the token to feed next, at ``position``."""
 
     job: Job
@@ -72,6 +76,11 @@ class _Row:
     tokens: list[int] = field(default_factory=list)
     top_ids: list[NDArray[np.int64]] = field(default_factory=list)
     top_logprobs: list[NDArray[np.float32]] = field(default_factory=list)
+
+    @staticmethod
+    def of(job: Job, settings: GenerationSettings) -> Row:
+        """A row before its first token."""
+        return Row(job, np.random.default_rng((settings.seed, job.index)), len(job.prompt) - 1)
 
     def take(self, ids: NDArray[np.int64], logprobs: NDArray[np.float32]) -> None:
         """Choose the next token from the labels [k] and keep both."""
@@ -84,15 +93,25 @@ class _Row:
         self.top_logprobs.append(logprobs)
 
     def ended(self, settings: GenerationSettings) -> bool:
-        return self.tokens[-1] == settings.end_id or len(self.tokens) >= settings.max_new_tokens
+        """True behind an end id or the last token allowed."""
+        return self.tokens[-1] in settings.end_ids or len(self.tokens) >= settings.max_new_tokens
 
     def answer(self) -> Answer:
+        """What was taken."""
         return Answer(
             self.job,
             np.array(self.tokens),
             np.stack(self.top_ids),
             np.stack(self.top_logprobs),
         )
+
+
+def best_tokens(logits: Tensor, count: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """Ids and log-probabilities [..., k] of the best tokens, the best first, from scores [..., vocabulary]."""
+    scores = logits.float()
+    best = scores.topk(min(count, scores.shape[-1]))
+    logprobs = best.values - scores.logsumexp(-1, keepdim=True)
+    return best.indices.cpu().numpy(), logprobs.cpu().numpy()
 
 
 @torch.inference_mode()
@@ -134,7 +153,7 @@ class _Batch:
         self.settings = settings
         self.cache = cache
         self.start = len(prefix)
-        self.rows: list[_Row | None] = [None] * settings.rows
+        self.rows: list[Row | None] = [None] * settings.rows
         if prefix:
             decoder.forward(torch.tensor([prefix]), torch.arange(self.start)[None], cache, torch.tensor([0]))
             for cached in (cache.keys, cache.values):
@@ -162,8 +181,7 @@ class _Batch:
         positions = (self.start + torch.arange(width)).expand(len(jobs), width)
         hidden = self.decoder.forward(tokens, positions, self.cache, torch.tensor(places))
         for place, job in zip(places, jobs, strict=True):
-            rng = np.random.default_rng((self.settings.seed, job.index))
-            self.rows[place] = _Row(job, rng, len(job.prompt) - 1)
+            self.rows[place] = Row.of(job, self.settings)
         yield from self._take(places, hidden[torch.arange(len(jobs)), lengths - 1])
 
     def step(self) -> Iterator[Answer]:
@@ -180,10 +198,7 @@ class _Batch:
         yield from self._take(places, hidden[:, -1])
 
     def _take(self, places: list[int], hidden: Tensor) -> Iterator[Answer]:
-        logits = self.decoder.logits(hidden)
-        best = logits.topk(self.settings.top_k)
-        logprobs = (best.values - logits.logsumexp(-1, keepdim=True)).numpy()
-        ids = best.indices.numpy()
+        ids, logprobs = best_tokens(self.decoder.logits(hidden), self.settings.top_k)
         for at, place in enumerate(places):
             row = self.rows[place]
             if row is None:

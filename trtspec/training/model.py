@@ -11,7 +11,7 @@ from torch import Tensor
 if TYPE_CHECKING:
     from transformers import LlamaConfig, LlamaForCausalLM
 
-__all__ = ["ROPE_THETA", "DraftShape", "draft_config", "new_draft", "projected_embedding"]
+__all__ = ["ROPE_THETA", "DraftShape", "draft_config", "new_draft", "padded_embedding", "projected_embedding"]
 
 
 ROPE_THETA = 1e10
@@ -27,6 +27,20 @@ class DraftShape:
     heads: int = 4
     kv_heads: int = 4
     intermediate: int = 576
+
+    @property
+    def name(self) -> str:
+        """Layers, width, intermediate width and heads: `3x256/576/4`, or `…/4:2` with fewer key/value heads."""
+        grouped = "" if self.kv_heads == self.heads else f":{self.kv_heads}"
+        return f"{self.layers}x{self.hidden}/{self.intermediate}/{self.heads}{grouped}"
+
+    def problem(self) -> str | None:
+        """What is impossible about the shape; None when it can be made."""
+        if self.hidden % self.heads or (self.hidden // self.heads) % 2:
+            return f"hidden {self.hidden} is not an even number of values for each of {self.heads} heads"
+        if self.heads % self.kv_heads:
+            return f"{self.heads} heads cannot share {self.kv_heads} key/value heads"
+        return None
 
     def parameters(self, vocabulary: int) -> int:
         """Number of weights with ``vocabulary`` tokens."""
@@ -91,3 +105,11 @@ def projected_embedding(embedding: Tensor, hidden: int, frequency: Tensor) -> Te
     projected: Tensor = embedding @ axes[:, -hidden:].flip(-1)
     scale: Tensor = projected.norm(dim=-1).mean()
     return projected / scale
+
+
+def padded_embedding(embedding: Tensor, hidden: int, frequency: Tensor) -> Tensor:
+    """`projected_embedding` for any width: where the draft is wider than the target, zeros follow."""
+    directions = min(hidden, embedding.shape[1])
+    rows = torch.zeros(len(embedding), hidden)
+    rows[:, :directions] = projected_embedding(embedding, directions, frequency)
+    return rows

@@ -1,76 +1,69 @@
-"""Answers on disk: numbered safetensors files, each written whole or not at all."""
+"""Answers on disk: numbered files of one block of prompts each, written whole or not at all."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from trtspec.training.generate import Answer, Job
+from trtspec.training.tensor_file import Arrays, load_tensors, save_tensors
 
-__all__ = ["finished", "read_shard", "read_shards", "write_shard", "write_shards"]
+__all__ = ["Shard", "read_shard", "shard_path", "write_shard"]
 
 
-def write_shards(folder: Path, answers: Iterable[Answer], per_shard: int = 64) -> Iterator[int]:
-    """Write answers as they come; yields the number of new tokens after every shard.
+@dataclass(frozen=True)
+class Shard:
+    """The answers to one block of prompts, and the digest of their file."""
 
-    A killed writer loses at most ``per_shard`` answers: what is on disk is complete.
+    answers: tuple[Answer, ...]
+    digest: str
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of all answers."""
+        return sum(len(answer.tokens) for answer in self.answers)
+
+
+def shard_path(folder: Path, number: int) -> Path:
+    """Where block ``number`` lies."""
+    return folder / f"shard-{number:05d}.safetensors"
+
+
+def write_shard(path: Path, answers: Sequence[Answer]) -> Shard:
+    """Write one file: flat arrays, with a pair of lengths (prompt, answer) for each answer.
+
+    Returns what a reader finds there: probabilities are kept in half precision, and a training must see the same
+    numbers whether the answers were just given or come from the disk.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    pending: list[Answer] = []
-    for answer in answers:
-        pending.append(answer)
-        if len(pending) == per_shard:
-            yield _flush(folder, pending)
-            pending = []
-    if pending:
-        yield _flush(folder, pending)
-
-
-def _flush(folder: Path, answers: Sequence[Answer]) -> int:
-    number = 1 + max((int(path.stem.split("-")[1]) for path in _paths(folder)), default=-1)
-    write_shard(folder / f"shard-{number:05d}.safetensors", answers)
-    return sum(len(answer.tokens) for answer in answers)
-
-
-def _paths(folder: Path) -> list[Path]:
-    return sorted(folder.glob("shard-*.safetensors"))
-
-
-def write_shard(path: Path, answers: Sequence[Answer]) -> None:
-    """Write one file: flat arrays, with one line of lengths per answer."""
-    from safetensors.numpy import save_file
-
     jobs = [answer.job for answer in answers]
-    lengths = [(len(answer.job.prompt), len(answer.tokens)) for answer in answers]
-    arrays: dict[str, NDArray[np.generic]] = {
+    arrays: Arrays = {
         "index": np.array([job.index for job in jobs], dtype=np.int64),
-        "lengths": np.array(lengths, dtype=np.int64),
+        "lengths": np.array([(len(a.job.prompt), len(a.tokens)) for a in answers], dtype=np.int64).reshape(-1, 2),
         "sampled": np.array([job.sampled for job in jobs], dtype=np.int64),
         "temperature": np.array([job.temperature for job in jobs], dtype=np.float32),
-        "prompt": np.concatenate([np.array(job.prompt) for job in jobs]).astype(np.uint16),
-        "tokens": np.concatenate([answer.tokens for answer in answers]).astype(np.uint16),
-        "top_ids": np.concatenate([answer.top_ids for answer in answers]).astype(np.uint16),
-        "top_logprobs": np.concatenate([answer.top_logprobs for answer in answers]).astype(np.float16),
+        "prompt": _joined([np.array(job.prompt) for job in jobs], np.uint32),
+        "tokens": _joined([answer.tokens for answer in answers], np.uint32),
+        "top_ids": _joined([answer.top_ids for answer in answers], np.uint32),
+        "top_logprobs": _joined([answer.top_logprobs for answer in answers], np.float16),
     }
-    temporary = path.with_name(f".{path.name}.part")
-    categories = json.dumps([job.category for job in jobs])
-    save_file(arrays, str(temporary), metadata={"schema": "1", "categories": categories})
-    temporary.replace(path)
+    facts = {"schema": 2, "categories": [job.category for job in jobs], "parts": [job.part for job in jobs]}
+    save_tensors(path, arrays, facts)
+    return read_shard(path)
 
 
-def read_shard(path: Path) -> Iterator[Answer]:
-    """The answers of one file."""
-    from safetensors import safe_open
+def _joined(parts: Sequence[np.ndarray], dtype: type) -> np.ndarray:  # type: ignore[type-arg]
+    return np.concatenate(parts).astype(dtype) if parts else np.zeros(0, dtype)
 
-    with safe_open(str(path), framework="np") as file:
-        categories = json.loads(file.metadata()["categories"])
-        arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
+
+def read_shard(path: Path) -> Shard:
+    """The answers of one file; FileDamaged when it is not as it was written, FileNotFoundError without one."""
+    arrays, facts, digest = load_tensors(path)
     starts = np.concatenate([np.zeros((1, 2), np.int64), arrays["lengths"].cumsum(0)])
-    for i, category in enumerate(categories):
+    answers = []
+    for i, (category, part) in enumerate(zip(facts["categories"], facts["parts"], strict=True)):
         prompt, tokens = (slice(starts[i, j], starts[i + 1, j]) for j in (0, 1))
         job = Job(
             index=int(arrays["index"][i]),
@@ -78,27 +71,10 @@ def read_shard(path: Path) -> Iterator[Answer]:
             prompt=tuple(arrays["prompt"][prompt].tolist()),
             sampled=int(arrays["sampled"][i]),
             temperature=float(arrays["temperature"][i]),
+            part=part,
         )
-        yield Answer(
-            job,
-            arrays["tokens"][tokens].astype(np.int64),
-            arrays["top_ids"][tokens].astype(np.int64),
-            arrays["top_logprobs"][tokens].astype(np.float32),
-        )
-
-
-def read_shards(folder: Path) -> Iterator[Answer]:
-    """The answers of every file of a folder, in the order in which they were written."""
-    for path in _paths(folder):
-        yield from read_shard(path)
-
-
-def finished(folder: Path) -> set[int]:
-    """Indices of the jobs whose answers are on disk."""
-    from safetensors import safe_open
-
-    done: set[int] = set()
-    for path in _paths(folder):
-        with safe_open(str(path), framework="np") as file:
-            done.update(file.get_tensor("index").tolist())
-    return done
+        ids = arrays["tokens"][tokens].astype(np.int64)
+        # the labels stay as small as they are: a night's answers have tens of millions of them
+        best = arrays["top_ids"][tokens].astype(np.int32)
+        answers.append(Answer(job, ids, best, arrays["top_logprobs"][tokens]))
+    return Shard(tuple(answers), digest)
