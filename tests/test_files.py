@@ -70,6 +70,19 @@ def test_a_failed_write_leaves_the_old_text_and_no_sibling(tmp_path: Path) -> No
     assert list(tmp_path.iterdir()) == [path]
 
 
+# a file in the place of /dev/stdout would stay there for all who may write to /dev
+@pytest.mark.parametrize("name", ["/dev/fd/1", "/proc/self/fd/1", *(["/dev/stdout"] if os.getuid() else [])])
+def test_our_own_stream_is_written_to_also_where_it_is_a_plain_file(tmp_path: Path, name: str) -> None:
+    script = (
+        "from pathlib import Path; from trtspec.files import write_text\n"
+        f"print('one'); write_text(Path({name!r}), 'two\\n'); print('three')"
+    )
+    with (tmp_path / "out").open("w") as out:
+        subprocess.run([sys.executable, "-c", script], stdout=out, check=True)
+    assert (tmp_path / "out").read_text() == "one\ntwo\nthree\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
 @pytest.mark.parametrize(
     ("given", "expected"),
     [

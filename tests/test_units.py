@@ -1,6 +1,6 @@
 import pytest
 
-from trtspec.units import bytes_text, count_text, duration_text, ms_text, plain_text
+from trtspec.units import bounds_text, bytes_text, count_text, duration_text, ms_text, plain_text
 
 
 @pytest.mark.parametrize(
@@ -25,6 +25,12 @@ def test_bytes(size: int, text: str) -> None:
 )
 def test_durations(seconds: float, text: str) -> None:
     assert duration_text(seconds) == text
+
+
+def test_bounds() -> None:
+    assert bounds_text(1.214, 1.44) == "1.21–1.44"
+    assert bounds_text(0.02, 18.39, " to ") == "0.02 to 18.4"
+    assert bounds_text(0.0002, 3161.38) == "<0.01–>100"
 
 
 def test_milliseconds_and_counts() -> None:

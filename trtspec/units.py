@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["bytes_text", "count_text", "cut_text", "duration_text", "ms_text", "plain_text", "three_digits"]
+__all__ = [
+    "bounds_text",
+    "bytes_text",
+    "count_text",
+    "cut_text",
+    "duration_text",
+    "ms_text",
+    "plain_text",
+    "three_digits",
+]
 
 # sequences that a terminal obeys (ECMA-48: CSI, OSC, others), then single control characters
 _CONTROL = re.compile(
@@ -40,6 +49,17 @@ def duration_text(seconds: float) -> str:
         return f"{minutes} min {rest:02d} s"
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes:02d} min"
+
+
+def bounds_text(low: float, high: float, between: str = "–") -> str:
+    """The ends of a speed-up's interval, `1.21–1.44`; ends that say nothing any more are cut: `<0.01–>100`."""
+    return between.join(map(_bound, (low, high)))
+
+
+def _bound(end: float) -> str:
+    if end < 0.005:
+        return "<0.01"
+    return ">100" if end > 100 else f"{end:.1f}" if end >= 10 else f"{end:.2f}"
 
 
 def ms_text(seconds: float) -> str:

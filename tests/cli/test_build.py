@@ -39,6 +39,18 @@ def test_dry_run_writes_no_engine(tmp_path: Path) -> None:
     assert not (tmp_path / "engines" / "toy").exists()
 
 
+def test_without_a_second_model_there_is_no_draft_to_build(tmp_path: Path) -> None:
+    spec = str(toy_spec(tmp_path, draft={"method": "ngram"}).path)
+    done = run(spec)
+    assert done.exit_code == 0, done.output
+    assert done.stdout.count(" built ") == 2
+    assert "next: trtspec repo" in done.stdout
+    assert not (tmp_path / "engines" / "toy" / "draft").exists()
+    refused = run(spec, "--role", "draft")
+    assert refused.exit_code == 2
+    assert "draft.method is ngram" in refused.stderr
+
+
 def test_exit_codes(tmp_path: Path) -> None:
     spec_file = toy_spec(tmp_path)
     weights = tmp_path / "draft" / "model.safetensors"

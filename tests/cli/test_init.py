@@ -53,6 +53,21 @@ def test_folders_typed_here_are_named_as_the_file_sees_them(tmp_path: Path) -> N
     assert CliRunner().invoke(cli, ["check", "specs/pair.yaml"]).exit_code == 0
 
 
+def test_drafts_from_the_text_need_no_second_folder(tmp_path: Path) -> None:
+    tiny_checkpoint(tmp_path / "big")
+    done = run("--target", "big", "--draft-method", "ngram")
+    assert done.exit_code == 0, done.output
+    assert done.stderr.endswith("next: trtspec check\n")
+    spec = load_spec(Path("trtspec.yaml")).spec
+    assert (spec.draft.method, spec.draft.checkpoint) == ("ngram", None)
+    assert CliRunner().invoke(cli, ["check"]).exit_code == 0
+    refused = run("--force", "--draft", "small", "--draft-method", "ngram")
+    assert refused.exit_code == 2
+    assert "no second model" in refused.stderr
+    assert run("--force", "--draft", "small", "--draft-method", "lookup").exit_code == 0
+    assert load_spec(Path("trtspec.yaml")).spec.draft.method == "lookup"
+
+
 def test_runtime_and_gpu_are_written_into_the_spec() -> None:
     done = run("--runtime", "tensorrt_llm", "--gpu", "h100", "--count", "4")
     assert done.exit_code == 0, done.output

@@ -168,6 +168,10 @@ def test_without_repositories_nothing_is_started(spec: Path) -> None:
         (("--prompts", "nowhere.jsonl"), "no such file"),
         (("--draft-length", "60"), "more than the engine's"),
         (("--requests", "0"), "--requests"),
+        (("--timeout", "nan"), "not a finite number"),
+        (("--timeout", "inf"), "not a finite number"),
+        (("--trace-speed", "inf"), "not a finite number"),
+        (("--temperature", "nan"), "not a finite number"),
     ],
 )
 def test_mistakes_on_the_command_line_are_exit_2(spec: Path, arguments: tuple[str, ...], words: str) -> None:

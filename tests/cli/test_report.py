@@ -7,6 +7,7 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
+from tests.reports.rich import rich_run
 from tests.reports.sample import Shape, make_records, sample_provenance, write_run
 from trtspec.cli.main import cli
 from trtspec.loadtest import read_run, summarise_run
@@ -212,3 +213,15 @@ def test_several_runs_are_compared(run: Path, tmp_path: Path) -> None:
     data = json.loads(_report(run, other, "--html", page, "--output", "json").stdout)
     assert [entry["name"] for entry in data["runs"]] == [run.name, other.name]
     assert _report(run, other, "--csv", tmp_path).exit_code == 2
+
+
+def test_the_table_of_loads_fits_a_usual_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No number is cut, also where open loops have long names; service levels are told."""
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = _report(rich_run(tmp_path / "run")).stdout
+    table = shown[shown.index("level") : shown.index("medians in ms")]
+    assert "…" not in table
+    assert "poisson 10/s" in table
+    assert max(map(len, table.splitlines())) <= 80
+    assert "goodput     poisson 2/s: baseline" in shown
+    assert "capacity    Closed loop, requests per second: baseline " in shown

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from trtspec.repository.tensors import FRONTEND_INPUTS, FRONTEND_OUTPUTS, LOGITS_INPUTS
+from trtspec.repository.tensors import FRONTEND_INPUTS, FRONTEND_OUTPUTS, LOGITS_INPUTS, LOOKUP_OUTPUTS
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "frontend.md").read_text(encoding="utf-8")
@@ -22,7 +22,8 @@ def first_cells(section: str) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    ("section", "tensors"), [("Inputs", FRONTEND_INPUTS + LOGITS_INPUTS), ("Outputs", FRONTEND_OUTPUTS)]
+    ("section", "tensors"),
+    [("Inputs", FRONTEND_INPUTS + LOGITS_INPUTS), ("Outputs", FRONTEND_OUTPUTS + LOOKUP_OUTPUTS)],
 )
 def test_every_tensor_is_described_and_no_other(section: str, tensors: tuple[object, ...]) -> None:
     assert first_cells(section) == {getattr(tensor, "name", "") for tensor in tensors}

@@ -37,6 +37,16 @@ def test_per_position() -> None:
     assert per_position([4]) == []
 
 
+def test_drafted_tokens_without_rounds_are_a_rate_without_a_length() -> None:
+    """What OpenAI-compatible servers send in usage."""
+    counted = Counters(7, 16, None, 27, 7, ())
+    found = acceptance_of(record(arm="speculative", server=counted), record(arm="speculative", server=counted))
+    assert found["acceptance_rate"] == pytest.approx(7 / 27)
+    assert (found["num_spec_steps"], found["mean_acceptance_length"]) == (None, None)
+    assert found["reason"] == "not available: the server does not count rounds"
+    assert [part["num_draft_tokens"] for part in found["by_category"].values()] == [54]
+
+
 def test_no_counters_is_not_available_and_not_zero() -> None:
     """Counts come from the server, or are derived, or are absent."""
     found = acceptance_of(record(arm="speculative"))

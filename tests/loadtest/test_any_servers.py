@@ -179,6 +179,8 @@ def test_an_interrupted_run_is_gone_on_with(tmp_path: Path) -> None:
         assert first.interrupted
         before = {(r.arm, r.load, r.pair_id): r.start_ns for r in read_run(first.path).records if r.excluded is None}
         second = resume(None, first.path, SilentReporter())
+        with pytest.raises(UsageError, match="this run is complete"):
+            resume(None, first.path, SilentReporter())
     assert not second.interrupted
     records = [r for r in read_run(second.path).records if r.excluded is None]
     tally = Counter((r.arm, r.load, r.pair_id) for r in records)

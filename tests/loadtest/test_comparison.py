@@ -14,7 +14,7 @@ from trtspec.loadtest.pairing import Pairs, pair_rows
 from trtspec.loadtest.records import ChunkRecord, Record
 from trtspec.loadtest.summary import summarise
 from trtspec.loadtest.table import table_of
-from trtspec.loadtest.verdict import Level, level_code, overall_code, verdict_sentence
+from trtspec.loadtest.verdict import Level, level_code, overall_code, subject_of, verdict_sentence
 
 
 def interval(estimate: float, low: float, high: float) -> Interval:
@@ -76,11 +76,24 @@ def test_verdict_of_two_levels() -> None:
 def test_what_all_levels_say_is_said_once() -> None:
     levels = [level(1, interval(0.45, 0.41, 0.50)), level(4, interval(0.49, 0.37, 0.65))]
     assert verdict_sentence(levels) == (
-        "Speculation is slower at both loads: 0.45 times the baseline's speed (95 % interval 0.41–0.50) at concurrency 1 "
-        "and 0.49 times (0.37–0.65) at concurrency 4; leave it off at these loads."
+        "Speculation is slower at both loads: 0.45 times the baseline's speed (95 % interval 0.41–0.50) at concurrency "
+        "1 and 0.49 times (0.37–0.65) at concurrency 4; leave it off at these loads."
     )
     more = [*levels, level(8, interval(0.4, 0.3, 0.5))]
     assert verdict_sentence(more).startswith("Speculation is slower at all loads: 0.45 times the baseline's speed")
+
+
+def test_two_servers_that_are_no_arms_of_a_spec_are_called_by_their_names() -> None:
+    names = subject_of({"baseline": "old", "speculative": "new"})
+    faster, slower = interval(1.2, 1.1, 1.3), interval(0.8, 0.7, 0.9)
+    assert verdict_sentence([level(1, faster)], names).startswith("new is 1.20 times faster at concurrency 1")
+    assert verdict_sentence([level(1, faster)], names).endswith("; take new at concurrency 1.")
+    assert verdict_sentence([level(1, slower)], names).endswith("; stay with old at concurrency 1.")
+    assert verdict_sentence([level(1, faster), level(4, slower)], names).endswith("; take new below concurrency 4.")
+    assert subject_of({}).name == "Speculation"
+    records = make_pairs_of_records(30)
+    told = summarise(records, {"options": {"labels": {"baseline": "old", "speculative": "new"}}})["comparison"]
+    assert told["verdict"].startswith("new is ")
 
 
 def test_verdict_advice() -> None:

@@ -116,9 +116,15 @@ def test_tokens_held_back_count_with_the_text_that_follows() -> None:
 
 def test_pauses_between_the_requests_of_an_open_loop_belong_to_its_load() -> None:
     """Two requests/s that take 100 ms each are no ten requests/s; the time between two blocks is the other arm's."""
-    shared = {"load": "poisson 2/s", "chunks": [(50, 1), (100, 1)]}
     records = [
-        record(prompt=f"p{i}", start_ms=500 * i + 60_000 * (i // 5), block=i // 5, **shared) for i in range(10)
+        record(
+            [(50, 1), (100, 1)],
+            prompt=f"p{i}",
+            start_ms=500 * i + 60_000 * (i // 5),
+            load="poisson 2/s",
+            block=i // 5,
+        )
+        for i in range(10)
     ]
     found = load_of(records)
     assert found.seconds == pytest.approx(2 * 2.1)

@@ -15,7 +15,9 @@ from trtspec.repository import generate
 from trtspec.spec import ARMS, SpecFile, load_spec
 
 __all__ = [
+    "DRAFTERS",
     "GOLDEN",
+    "GOLDEN_FILES",
     "GOLDEN_VERSIONS",
     "LAYOUTS",
     "VERSIONS",
@@ -43,6 +45,19 @@ LAYOUTS: dict[str, dict[str, Any]] = {
         "engine": {"pretrained_config__logits_dtype": "float16"},
     },
 }
+# who drafts changes nothing that releases differ in
+DRAFTERS: dict[str, dict[str, Any]] = {
+    "ngram": {"hardware": {"gpu": H100, "count": 1}, "draft": {"method": "ngram", "lookup_match": 3}},
+    "lookup": {
+        "hardware": {"gpu": H100, "count": 1},
+        "draft": {"method": "lookup"},
+        "speculation": {"draft_length": 3},
+    },
+}
+GOLDEN_FILES = (
+    *((version, layout) for version in GOLDEN_VERSIONS for layout in LAYOUTS),
+    *(("1.2", layout) for layout in DRAFTERS),
+)
 _GIB = 1 << 30
 _PLAIN = {
     "build_config__speculative_decoding_mode": 1,
@@ -76,7 +91,8 @@ def tensorrt_spec(
         (made / "build.log").write_text(f"built in {folder}\n")
     data: dict[str, Any] = {"version": 1, "name": "pair", "runtime": "tensorrt_llm", **sections}
     for role in kinds:
-        data[role] = {"engine": f"built/{role}", **sections.get(role, {})}
+        if sections.get(role, {}).get("method") != "ngram":
+            data[role] = {"engine": f"built/{role}", **sections.get(role, {})}
     path = folder / "trtspec.yaml"
     path.write_text(yaml.safe_dump(data, sort_keys=False))
     return load_spec(path)
@@ -92,8 +108,8 @@ def large(spec_file: SpecFile) -> SpecFile:
 
 
 def layout_spec(folder: Path, version: str, layout: str) -> SpecFile:
-    """One of `LAYOUTS` with engines of a release."""
-    return large(tensorrt_spec(folder, VERSIONS[version], **LAYOUTS[layout]))
+    """One of `LAYOUTS` or `DRAFTERS` with engines of a release."""
+    return large(tensorrt_spec(folder, VERSIONS[version], **{**LAYOUTS, **DRAFTERS}[layout]))
 
 
 def model_configs(spec_file: SpecFile) -> Iterator[tuple[str, Any]]:
@@ -133,12 +149,11 @@ def _write_golden() -> None:
     import tempfile
 
     GOLDEN.mkdir(parents=True, exist_ok=True)
-    for version in GOLDEN_VERSIONS:
-        for layout in LAYOUTS:
-            with tempfile.TemporaryDirectory() as folder:
-                spec_file = layout_spec(Path(folder), version, layout)
-                generate(spec_file)
-                (GOLDEN / f"{version}-{layout}.txt").write_text(golden_text(spec_file))
+    for version, layout in GOLDEN_FILES:
+        with tempfile.TemporaryDirectory() as folder:
+            spec_file = layout_spec(Path(folder), version, layout)
+            generate(spec_file)
+            (GOLDEN / f"{version}-{layout}.txt").write_text(golden_text(spec_file))
 
 
 if __name__ == "__main__":  # python -m tests.repository.tensorrt, on purpose only: deployments rely on these values

@@ -87,6 +87,7 @@ def test_the_frontend_knows_its_arm(spec_file: SpecFile, engines: dict[Role, Pat
         "max_output_tokens": "",
         "max_words": "64",
         "request_timeout_seconds": "",
+        "draft_sampling": "shared",
     }
     expected = {"tensorrt_llm_draft_model_name": "", "num_draft_tokens": "0", "max_draft_length": "0"}
     assert values["baseline"] == {**values["speculative"], **expected, "tokenizer_dir": str(engines["baseline"])}

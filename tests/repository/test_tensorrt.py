@@ -10,7 +10,7 @@ import pytest
 from tests.repository.leaf_facts import violations
 from tests.repository.tensorrt import (
     GOLDEN,
-    GOLDEN_VERSIONS,
+    GOLDEN_FILES,
     LAYOUTS,
     VERSIONS,
     golden_text,
@@ -34,8 +34,7 @@ def configs(spec_file: SpecFile) -> dict[str, Any]:
     return dict(model_configs(spec_file))
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("version", GOLDEN_VERSIONS)
+@pytest.mark.parametrize(("version", "layout"), GOLDEN_FILES)
 def test_golden_repositories(tmp_path: Path, version: str, layout: str) -> None:
     """Rewrite the files on purpose only (python -m tests.repository.tensorrt)."""
     spec_file = layout_spec(tmp_path, version, layout)

@@ -273,10 +273,11 @@ def test_a_request_whose_choice_fails_ends_alone(slow: Engine, monkeypatch: pyte
         return choose_tokens(logits, request, context, generated)
 
     monkeypatch.setattr(sequence, "choose_tokens", choose)
-    failed = collect(slow, GenerationRequest((5,), 2))
+    sampling = Sampling(temperature=0.01)
+    failed = collect(slow, GenerationRequest((5,), 2, sampling=sampling))
     assert failed.last.error is not None
     assert failed.last.error.code == "engine_failed"
-    assert collect(slow, GenerationRequest((6,), 2)).tokens == [1, 1]
+    assert collect(slow, GenerationRequest((6,), 2, sampling=sampling)).tokens == [1, 1]
 
 
 def test_no_memory_for_one_request_ends_it_alone(slow: Engine, monkeypatch: pytest.MonkeyPatch) -> None:

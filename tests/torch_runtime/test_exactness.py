@@ -11,6 +11,7 @@ from scipy.stats import chisquare
 
 from tests.torch_runtime.toy import PROMPT, Toy, counted, propose, request, speculate
 from trtspec.torch_runtime import rejection
+from trtspec.torch_runtime.noise import uniform
 from trtspec.torch_runtime.request import GenerationRequest, Sampling
 from trtspec.torch_runtime.sampling import choose_tokens
 
@@ -71,16 +72,16 @@ def test_a_rule_without_the_residual_is_noticed(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_rule_that_accepts_too_much_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    uniform = rejection.uniform
-    monkeypatch.setattr(rejection, "uniform", lambda seed, position, stream: uniform(seed, position, stream) / 2)
+    monkeypatch.setattr(
+        "trtspec.torch_runtime.rejection.uniform", lambda seed, position, stream: uniform(seed, position, stream) / 2
+    )
     assert pvalue(Toy.of(4, seed=1), Sampling(temperature=0.9), (2, 1), SOME) < 1e-6
 
 
 def test_a_draw_that_the_draft_has_used_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The draft's noise decides which token is drawn: an acceptance that looks at the same noise is biased."""
-    uniform = rejection.uniform
     monkeypatch.setattr(rejection, "_RESIDUAL", rejection._ACCEPTANCE)
-    monkeypatch.setattr(rejection, "uniform", uniform)
+    monkeypatch.setattr("trtspec.torch_runtime.rejection.uniform", uniform)
     assert pvalue(Toy.of(4, seed=1), Sampling(temperature=0.9), (2, 1), SOME) < 1e-6
 
 

@@ -10,7 +10,7 @@ import torch
 
 from tests.torch_runtime.engines import collect, engine_folder, open_engine
 from trtspec.errors import ArtefactMissing
-from trtspec.torch_runtime.config import RuntimeOptions, read_engine_config
+from trtspec.torch_runtime.config import Admission, RuntimeOptions, read_engine_config
 from trtspec.torch_runtime.loading import choose_device, cpu_threads
 from trtspec.torch_runtime.request import GenerationRequest
 
@@ -29,9 +29,21 @@ def test_parameters_of_a_triton_model() -> None:
         "torch_threads": "2",
         "torch_device": "cpu",
         "torch_exact_rows": "true",
+        "torch_weights": "int8",
+        "torch_compile": "true",
         "max_tokens_in_paged_kv_cache": "99",
+        "torch_prompt_chunk": "7",
+        "torch_max_waiting": "0",
+        "torch_max_waiting_tokens": "500",
     }
-    assert RuntimeOptions.from_parameters(given) == RuntimeOptions("cpu", 2, 99, exact_rows=True)
+    assert RuntimeOptions.from_parameters(given) == RuntimeOptions(
+        "cpu", 2, exact_rows=True, weights="int8", compile=True, limits=Admission(99, 7, 0, 500)
+    )
+
+
+def test_a_form_of_weights_that_is_none() -> None:
+    with pytest.raises(ValueError, match="torch_weights is 'int4', not one of exact, float16, int8"):
+        RuntimeOptions.from_parameters({"torch_weights": "int4"})
 
 
 def test_the_engine_runs_with_the_given_threads(tmp_path: Path) -> None:

@@ -164,7 +164,6 @@ def make_deployment(
 
 def _write_leaf(deployment: Deployment, name: str, parameters: dict[str, str], can_stop: bool) -> None:
     inputs = [tensor for tensor in LEAF_INPUTS if tensor.name != "stop"]
-    inputs.append(Tensor("draft_logits", "TYPE_FP32", (-1, -1), optional=True))  # torch leaves have none
     if can_stop:
         inputs.append(Tensor("stop", "TYPE_BOOL", optional=True))
     source = Path(__file__).with_name("fake_leaf.py").read_bytes()

@@ -155,6 +155,46 @@ def test_logits_go_from_the_draft_to_the_target(serve_repository: ServeRepositor
         calls = [*deployment.inner("tensorrt_llm"), *deployment.inner("tensorrt_llm_draft")]
         assert not any({"draft_logits", "return_generation_logits"} & call.keys() for call in calls)
         assert "temperature" not in deployment.inner("tensorrt_llm_draft")[0]
+        # where no token is drawn, logits would decide nothing
+        for greedy in ({}, {"temperature": 0.0, "top_p": 0.5}, {"temperature": 0.7, "top_k": 1}, {"seed": 3}):
+            deployment.forget()
+            deployment.generate({"text_input": "Code", "num_draft_tokens": 3, **greedy})
+            calls = [*deployment.inner("tensorrt_llm"), *deployment.inner("tensorrt_llm_draft")]
+            assert not any({"draft_logits", "return_generation_logits"} & call.keys() for call in calls)
+
+
+def test_a_draft_that_was_looked_up_has_no_logits(serve_repository: ServeRepository, tmp_path: Path) -> None:
+    options = {"lookup": "true", "lookup_length": "6"}
+    with served(serve_repository, tmp_path, logits=True, **options) as (deployment, _):
+        body = {"text_input": "Long", "num_draft_tokens": 3, "temperature": 0.5, "return_token_details": True}
+        answer = deployment.generate(body)
+        assert answer["text_output"] == ANSWERS["Long"]
+        assert {1, 2} <= set(answer["token_sources"])
+        verified = [call for call in deployment.inner("tensorrt_llm") if "draft_input_ids" in call]
+        with_logits = sum("draft_logits" in call for call in verified)
+        assert 0 < with_logits < len(verified) == answer["num_spec_steps"]
+        # a round whose draft was found asks no model
+        assert len(deployment.inner("tensorrt_llm_draft")) == with_logits
+
+
+def test_a_lookup_goes_on_when_the_draft_model_fails(serve_repository: ServeRepository, tmp_path: Path) -> None:
+    with served(serve_repository, tmp_path, draft_mode="broken", lookup="true") as (deployment, _):
+        answer = deployment.generate({"text_input": "Long", "num_draft_tokens": 3, "return_token_details": True})
+        assert answer["text_output"] == ANSWERS["Long"]
+        assert answer["num_draft_fallbacks"] == 1
+        assert answer["num_spec_steps"] > 3
+        assert len(deployment.inner("tensorrt_llm_draft")) == 1  # the call that fails writes nothing down
+
+
+def test_a_draft_draws_with_the_targets_random_numbers_where_they_are_shared(
+    serve_repository: ServeRepository, tmp_path: Path
+) -> None:
+    with served(serve_repository, tmp_path, draft_sampling="shared") as (deployment, _):
+        body = {"text_input": "Code", "num_draft_tokens": 3, "temperature": 0.5, "seed": 9, "top_k": 4}
+        assert deployment.generate({**body, "return_log_probs": True})["text_output"] == ANSWERS["Code"]
+        for call in deployment.inner("tensorrt_llm_draft"):
+            assert (call["temperature"], call["seed"], call["runtime_top_k"]) == ([0.5], [9], [4])
+            assert not {"return_generation_logits", "return_log_probs"} & call.keys()
 
 
 def test_every_call_has_random_numbers_of_its_own(serve_repository: ServeRepository, tmp_path: Path) -> None:

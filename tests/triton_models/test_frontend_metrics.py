@@ -10,6 +10,7 @@ from tests.serving.toy import ToyDeployment
 from tests.triton_models.scraping import Samples, scrape, settled, total
 from tests.triton_models.test_frontend_toy import post
 from trtspec.triton_models.frontend_metric_table import COMMON_LABELS, METRICS, series
+from trtspec.triton_models.leaf_metric_table import LEAF_METRICS
 
 pytestmark = pytest.mark.triton
 
@@ -42,7 +43,9 @@ def test_the_metrics_add_up_to_the_answers(toy_deployment: ToyDeployment) -> Non
     ):
         assert grown(name) == sum(answer[output] for answer in answers), name
     rounds = grown("trtspec_rounds_total")
-    assert grown("trtspec_rounds_by_length_total") == grown("trtspec_round_seconds_count") == rounds > 0
+    assert grown("trtspec_rounds_by_length_total") == rounds > 0
+    # the first rounds of the requests read the prompt and are not timed
+    assert grown("trtspec_round_seconds_count") == rounds - sum(answer["num_spec_steps"] > 0 for answer in answers)
     assert grown("trtspec_rounds_by_length_total", length="4") >= answers[2]["num_spec_steps"] - 3
     assert grown("trtspec_time_to_first_token_seconds_count") == 3
     assert total(after, "trtspec_running_requests") == 0
@@ -66,4 +69,6 @@ def test_nothing_is_exported_that_the_table_does_not_have(toy_deployment: ToyDep
     found = scrape(url_of(toy_deployment))
     assert found
     for name, labels in found:
+        if name in LEAF_METRICS:  # the leaves': test_leaf_limits.py
+            continue
         assert {label for label, _ in labels} == known[name]

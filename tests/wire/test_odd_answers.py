@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.wire.collecting import collect
+from tests.wire.fake_triton import FakeTriton, echo_script
 from tests.wire.sse_server import Asked, Head, Send, SseServer, Step, event, events, json_answer
 from trtspec.errors import RequestFailed, ServerUnreachable
 from trtspec.wire import FrontendRequest, open_target
@@ -213,3 +214,13 @@ def test_an_answer_that_nobody_asked_for_is_never_the_next_ones() -> None:
     with SseServer(lambda _asked: twice) as there:
         assert asyncio.run(run(there.url)) == [{}, {}, {}]
         assert there.connections == 3
+
+
+def test_no_proxy_stands_between_the_load_and_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "HTTP_PROXY", "https_proxy", "all_proxy", "grpc_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    monkeypatch.delenv("no_proxy", raising=False)
+    with FakeTriton(echo_script()) as there:
+        assert collect(there.url, REQUEST, kind="triton-grpc", timeout=20)
+    with SseServer(lambda _asked: events({"text_output": "x", "finish_reason": "stop"})) as there_too:
+        assert collect(there_too.url, REQUEST, kind="triton-http", timeout=20)

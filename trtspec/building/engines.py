@@ -8,26 +8,27 @@ from typing import Any
 
 from trtspec.building.built import BuildSettings, BuiltEngine
 from trtspec.progress import Reporter, SilentReporter
-from trtspec.spec import ROLES, Role, SpecFile
+from trtspec.spec import Role, SpecFile
 
 __all__ = ["BuildSettings", "BuiltEngine", "build_engines", "build_preview", "engine_path", "planned_steps"]
 
 
 def build_engines(
     spec_file: SpecFile,
-    roles: Sequence[Role] = ROLES,
+    roles: Sequence[Role] | None = None,
     *,
     force: bool = False,
     reporter: Reporter | None = None,
     settings: BuildSettings | None = None,
 ) -> list[BuiltEngine]:
-    """The engines of `roles`, each found finished or built now.
+    """The engines of `roles` (default: all that the spec has), each found finished or built now.
 
     All checkpoints are examined before anything is written (CheckpointError). An engine folder appears whole or not
     at all; two builds of one engine at once wait for each other. BuildError for what goes wrong while building.
     `settings` replaces `force` by all that can be set.
     """
     chosen, listener = settings or BuildSettings(force=force), reporter or SilentReporter()
+    roles = spec_file.spec.roles if roles is None else roles
     if spec_file.spec.runtime == "torch":
         from trtspec.building.torch_engines import build_torch_engines
 

@@ -43,8 +43,8 @@ def derived_max_seq_len(spec_file: SpecFile) -> int:
     given = spec_file.spec.build.max_seq_len
     if given is not None:
         return given
-    roles: tuple[Role, ...] = ("target", "draft")
-    folders = [spec_file.checkpoint(role) for role in roles if spec_file.source(role).checkpoint is not None]
+    sources = [role for role in spec_file.spec.roles if role != "baseline"]
+    folders = [spec_file.checkpoint(role) for role in sources if spec_file.source(role).checkpoint is not None]
     configs = [_config(survey_checkpoint(folder)) for folder in folders]
     return min([DERIVED_LENGTH, *(config.usable_positions or UNKNOWN_LENGTH for config in configs)])
 

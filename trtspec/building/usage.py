@@ -10,7 +10,7 @@ from pathlib import Path
 from trtspec.building.engines import planned_steps
 from trtspec.building.inventory import Entry
 from trtspec.errors import SpecError, TrtspecError
-from trtspec.spec import ROLES, SpecFile, load_spec
+from trtspec.spec import SpecFile, load_spec
 
 __all__ = ["SpecsHere", "Usage", "find_specs", "used_entries"]
 
@@ -95,8 +95,9 @@ def _enter(users: dict[Path, list[str]], known: Mapping[Path, Entry], paths: Ite
 
 def _wanted(spec_file: SpecFile, *, planned: bool) -> set[Path]:
     """Paths in the engines and converted checkpoints of a spec as it is now; `planned`: something of it is there."""
-    given = {path for role in ROLES if (path := spec_file.given_engine(role)) is not None}
-    steps = planned_steps(spec_file, ROLES) if planned else []
+    roles = spec_file.spec.roles
+    given = {path for role in roles if (path := spec_file.given_engine(role)) is not None}
+    steps = planned_steps(spec_file, roles) if planned else []
     paths = {Path(step["cwd"]) / name for step in steps for name in (*step["inputs"], *step["outputs"])}
     return given | paths
 

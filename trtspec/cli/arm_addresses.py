@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ def spec_is_named() -> bool:
     return source is not ParameterSource.DEFAULT
 
 
-def require_own_options(beside: Set[str]) -> None:
+def require_own_options(beside: AbstractSet[str]) -> None:
     """UsageError where --resume comes with an option that would not be used: a run goes on as it was begun.
 
     `beside` are the names of options that may stand beside it.

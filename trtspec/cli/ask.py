@@ -14,6 +14,7 @@ import click
 from trtspec.cli.answers import AnswerView, answer_data, statistics_line
 from trtspec.cli.command import command as make_command
 from trtspec.cli.command import examples
+from trtspec.cli.numbers import FiniteRange
 from trtspec.cli.output import Sink
 from trtspec.serving import Endpoint, given_server, some_server
 from trtspec.spec import ARMS, Arm, SpecFile, load_spec
@@ -37,15 +38,13 @@ _DEFAULT_SPEC = Path("trtspec.yaml")
 @click.option("--url", metavar="HOST:PORT", help="gRPC address of a running server; none is started then.")
 @click.option("--max-tokens", type=click.IntRange(min=1), default=256, show_default=True, help="Length limit.")
 @click.option("--draft-length", type=click.IntRange(0, 64), help="Tokens drafted per round; 0: no speculation.")
-@click.option("--temperature", type=click.FloatRange(0, 10), default=0.0, show_default=True, help="0: greedy.")
+@click.option("--temperature", type=FiniteRange(0, 10), default=0.0, show_default=True, help="0: greedy.")
 @click.option("--seed", type=click.IntRange(min=0), help="Of the sampling; the same gives the same answer.")
-@click.option(
-    "--top-p", type=click.FloatRange(0, 1, min_open=True), help="Sample from the likeliest, up to this share."
-)
+@click.option("--top-p", type=FiniteRange(0, 1, min_open=True), help="Sample from the likeliest, up to this share.")
 @click.option("--top-k", type=click.IntRange(min=1), help="Sample from so many of the likeliest.")
 @click.option("--stop", metavar="TEXT", multiple=True, help="End the answer before this text (repeatable).")
 @click.option("--raw", is_flag=True, help="Send the prompt as it is, without the model's chat template.")
-@click.option("--timeout", type=click.FloatRange(min=1), default=300.0, show_default=True, help="Seconds.")
+@click.option("--timeout", type=FiniteRange(min=1), default=300.0, show_default=True, help="Seconds.")
 def command(sink: Sink, words: tuple[str, ...], arm: Arm | None, url: str | None, **options: Any) -> int | None:
     """Stream one answer and show which tokens were drafted and accepted.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
 from itertools import pairwise
 from pathlib import Path
@@ -33,7 +33,21 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class _Command(click.Command):
-    """Answers a command line that cannot be parsed in JSON when that was asked for."""
+    """Answers a command line that cannot be parsed in JSON when that was asked for; its help is in sections."""
+
+    headings: Mapping[str, str] = {}
+    """option → the section of the help that it stands in; those without one come last"""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        sections: dict[str, list[tuple[str, str]]] = {heading: [] for heading in self.headings.values()}
+        for param in self.get_params(ctx):
+            row = param.get_help_record(ctx) if isinstance(param, click.Option) else None
+            if row is not None:
+                heading = self.headings.get(param.name or "", "General" if self.headings else "Options")
+                sections.setdefault(heading, []).append((_short_kind(row[0]), row[1]))
+        for heading, rows in sections.items():
+            with formatter.section(heading):
+                formatter.write_dl(rows)
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
@@ -45,6 +59,11 @@ class _Command(click.Command):
             if wants_json:
                 _show_usage_json(error)
             raise
+
+
+def _short_kind(option: str) -> str:
+    """`--seed INTEGER RANGE` as `--seed N`: the range itself stands in the help text."""
+    return option.replace(" INTEGER RANGE", " N").replace(" FLOAT RANGE", " X")
 
 
 def examples(*lines: str) -> str:
@@ -63,7 +82,9 @@ def command_line(name: str, spec_path: Path, *options: str) -> str:
     return " ".join(["trtspec", name, *spec, *options])
 
 
-def command(*, epilog: str) -> Callable[[Callable[..., int | None]], click.Command]:
+def command(
+    *, epilog: str, headings: Mapping[str, str] | None = None
+) -> Callable[[Callable[..., int | None]], click.Command]:
     """Make a click command of a function whose first parameter is the `Sink`.
 
     The function returns an exit code or None for 0. TrtspecError becomes a message and its exit code; Ctrl-C
@@ -85,7 +106,9 @@ def command(*, epilog: str) -> Callable[[Callable[..., int | None]], click.Comma
         ]  # fmt: skip
         for option in options:
             run = option(run)
-        return click.command(cls=_Command, epilog=epilog)(run)
+        made = click.command(cls=_Command, epilog=epilog)(run)
+        made.headings = headings or {}
+        return made
 
     return decorate
 

@@ -89,7 +89,7 @@ def command(
 
 def _draft(file: Path, folder: Path | None, method: DraftMethod | None) -> dict[str, str]:
     """The values of the section draft."""
-    given = {} if method is None else {"draft.method": method}
+    given: dict[str, str] = {} if method is None else {"draft.method": method}
     if method == "ngram":
         if folder is not None:
             raise UsageError("--draft-method ngram has no second model", fix="leave out --draft, or write lookup")

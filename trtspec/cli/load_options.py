@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 import click
 
+from trtspec.cli.numbers import FiniteRange
 from trtspec.spec import ARMS
 from trtspec.spec.model import LoadTestOptions, ServiceLevel
 
-__all__ = ["arm_options", "load_options", "read_concurrency", "read_seconds", "read_share"]
+__all__ = ["HEADINGS", "arm_options", "load_options", "read_concurrency", "read_seconds", "read_share"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
@@ -124,6 +125,13 @@ def _help(field: str) -> str:
     return f"{text[0].upper()}{text[1:]}."
 
 
+def _default(field: str) -> str:
+    """What holds where the spec says nothing else."""
+    value = LoadTestOptions.model_fields[field].get_default(call_default_factory=True)
+    shown = ",".join(map(str, value)) if isinstance(value, (list, tuple)) else f"{value:g}"
+    return f"Default: {shown}."
+
+
 def _kinds() -> click.Choice[str]:
     from trtspec.wire import Kind
 
@@ -131,7 +139,7 @@ def _kinds() -> click.Choice[str]:
 
 
 _PATH = click.Path(path_type=Path)
-_POSITIVE = click.FloatRange(min=0, min_open=True)
+_POSITIVE = FiniteRange(min=0, min_open=True)
 
 _AA = click.option("--aa", is_flag=True, help="Both arms are the baseline: how much difference is noise?")
 _WHERE = (
@@ -152,7 +160,12 @@ _WHERE = (
 )  # fmt: skip
 
 _LOAD = (
-    click.option("--concurrency", metavar="N,…", callback=read_concurrency, help="Requests in flight, one level each."),
+    click.option(
+        "--concurrency",
+        metavar="N,…",
+        callback=read_concurrency,
+        help=f"Requests in flight, one level each. {_default('concurrency')}",
+    ),
     click.option("--rate", metavar="R,…", callback=_rate, help="Open loop: requests per second, one level each."),
     click.option("--arrivals", type=click.Choice(["constant", "poisson", "gamma", "burst"]), help=_help("arrivals")),
     click.option("--burstiness", type=_POSITIVE, help=_help("burstiness")),
@@ -161,10 +174,19 @@ _LOAD = (
     click.option("--trace", metavar="FILE", type=_PATH, help=_help("trace")),
     click.option("--trace-speed", type=_POSITIVE, help=_help("trace_speed")),
     click.option("--max-in-flight", type=click.IntRange(min=1), help=_help("max_in_flight")),
-    click.option("--requests", type=click.IntRange(min=1), help="Measured requests per arm and level."),
+    click.option(
+        "--requests", type=click.IntRange(min=1), help=f"Measured requests per arm and level. {_default('requests')}"
+    ),
     click.option("--duration", metavar="TIME", callback=read_seconds, help=_help("duration")),
-    click.option("--until", metavar="WIDTH", callback=read_share, help="Until the interval is so narrow, e.g. 5%."),
-    click.option("--warmup", type=click.IntRange(min=0), help="Requests per arm before measuring starts."),
+    click.option(
+        "--until",
+        metavar="WIDTH",
+        callback=read_share,
+        help="Goes on until the speed-up's interval is so narrow, e.g. 5%.",
+    ),
+    click.option(
+        "--warmup", type=click.IntRange(min=0), help=f"Requests per arm before measuring starts. {_default('warmup')}"
+    ),
     click.option("--disconnect", metavar="SHARE", callback=read_share, help=_help("disconnect")),
     click.option("--workers", type=click.IntRange(1, 256), help=_help("workers")),
 )
@@ -183,9 +205,12 @@ _WHAT = (
     click.option("--system-prompt", metavar="TEXT|@FILE", help=_help("system_prompt")),
     click.option("--input-length", metavar="N[-M]", help=_help("input_length")),
     click.option("--output-length", metavar="N[-M]", help=_help("output_length")),
+)
+
+_HOW = (
     click.option("--max-tokens", type=click.IntRange(min=1), help="Output limit. Default: each prompt's own."),
     click.option("--draft-length", type=click.IntRange(1, 64), help="Tokens drafted per round. Default: the server's."),
-    click.option("--temperature", type=click.FloatRange(0, 10), help="0: greedy, so that both arms must agree."),
+    click.option("--temperature", type=FiniteRange(0, 10), help="0 (default): greedy, so that both arms must agree."),
     click.option("--chat-template", type=click.Choice(["auto", "never"]), help="auto: the target's, when it has one."),
     click.option("--unique-prefixes", is_flag=True, default=None, help=_help("unique_prefixes")),
     click.option(
@@ -193,16 +218,31 @@ _WHAT = (
         help="Checkpoint whose tokenizer counts what a server does not, and whose chat template is used.",
     ),
     click.option("--seed", type=click.IntRange(min=0), help="Order of prompts and arms, arrivals, sampling."),
-    click.option("--timeout", type=_POSITIVE, help="Seconds until a request is cancelled and counts as failed."),
+    click.option(
+        "--timeout", type=_POSITIVE, help=f"Seconds until a request is cancelled and has failed. {_default('timeout')}"
+    ),
 )  # fmt: skip
 
 _RESULT = (
-    click.option("--slo", multiple=True, metavar="NAME=S,…", callback=_levels, help="Goodput counts requests within."),
+    click.option(
+        "--slo",
+        multiple=True,
+        metavar="NAME=S,…",
+        callback=_levels,
+        help="Service levels of goodput and capacity: ttft, tpot, e2e, stall, e.g. ttft=500ms,tpot=50ms.",
+    ),
     click.option("--reading-speed", type=_POSITIVE, help=_help("reading_speed")),
     click.option("--calibration", metavar="RUN", type=_PATH, help="An earlier --aa run whose noise counts here."),
     click.option(
-        "--fail-if", "gates", multiple=True, metavar="CONDITION", help="Exit with 7 when it holds; see the example."
+        "--fail-if",
+        "gates",
+        multiple=True,
+        metavar="CONDITION",
+        help="Exit with 7 when it holds, e.g. 'arms.speculative.error_rate > 0.01' (docs/report.md).",
     ),
+)
+
+_RUN = (
     click.option("--dry-run", is_flag=True, help="Show levels, blocks and requests; send and start nothing."),
     click.option("--resume", "resumed", metavar="RUN", type=_PATH, help="Go on with an interrupted run."),
     click.option(
@@ -217,4 +257,18 @@ _RESULT = (
     ),
 )  # fmt: skip
 
-_OPTIONS = (*_WHERE, *_LOAD, *_WHAT, *_RESULT)
+_SECTIONS = {
+    "Servers": _WHERE, "Load": _LOAD, "Prompts": _WHAT, "Requests": _HOW, "Judgement": _RESULT, "The run": _RUN,
+}  # fmt: skip
+_OPTIONS = tuple(option for options in _SECTIONS.values() for option in options)
+
+
+def _parameters(options: Iterable[Callable[[Function], Function]]) -> list[str]:
+    """What the options are called in Python, in their order."""
+    probe = click.Command("probe")
+    for option in options:
+        option(probe)  # type: ignore[arg-type]  # click adds an option to a function or to a command
+    return [param.name or "" for param in probe.params]
+
+
+HEADINGS = {name: heading for heading, options in _SECTIONS.items() for name in _parameters(options)}

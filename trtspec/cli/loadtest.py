@@ -15,7 +15,7 @@ from trtspec.cli.arm_addresses import arms_of_addresses, require_own_options, sp
 from trtspec.cli.command import command as make_command
 from trtspec.cli.command import command_line, examples, spec_argument
 from trtspec.cli.failures import INTERRUPTED, exit_code, show_error
-from trtspec.cli.load_options import load_options
+from trtspec.cli.load_options import HEADINGS, load_options
 from trtspec.cli.output import Sink
 from trtspec.errors import ThresholdFailed, TrtspecError, UsageError
 from trtspec.spec import SpecFile, load_spec
@@ -46,7 +46,8 @@ _BESIDE_RESUME = {"resumed", "gates", "report", "progress", "output", "debug", "
         "trtspec loadtest --a http://gpu1:8000/v1 --b http://gpu2:8000/v1 --tokenizer ./Llama-3.1-8B-Instruct",
         "trtspec loadtest --fail-if 'speedup.output_tokens_per_second.low < 1.0'",
         "trtspec loadtest --output json --progress json | jq .comparison.verdict",
-    )
+    ),
+    headings=HEADINGS,
 )
 @spec_argument
 @load_options

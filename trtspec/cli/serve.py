@@ -15,6 +15,7 @@ import click
 
 from trtspec.cli.command import command as make_command
 from trtspec.cli.command import examples, spec_argument
+from trtspec.cli.numbers import FiniteRange
 from trtspec.cli.output import Sink
 from trtspec.cli.serve_openai import check_endpoints, openai_ports, start_endpoints
 from trtspec.cli.serve_view import show_plans, show_ready
@@ -74,8 +75,8 @@ _WARMUP_SECONDS = 300.0
     "--launch", "mode", type=click.Choice(MODES), help="How TensorRT-LLM is started; default: by the engines."
 )
 @click.option("--world-size", type=click.IntRange(min=1), help="MPI ranks, checked against the engines.")
-@click.option("--ready-timeout", type=click.FloatRange(min=1), help="Seconds until the server must be ready.")
-@click.option("--drain-timeout", type=click.FloatRange(min=0), help="Seconds that running requests get at the end.")
+@click.option("--ready-timeout", type=FiniteRange(min=1), help="Seconds until the server must be ready.")
+@click.option("--drain-timeout", type=FiniteRange(min=0), help="Seconds that running requests get at the end.")
 @click.option("--no-warmup", is_flag=True, help="Send no first requests.")
 @click.option("--dry-run", is_flag=True, help="Show the command line and start nothing.")
 def command(sink: Sink, spec_path: Path, dry_run: bool, **options: Any) -> int | None:

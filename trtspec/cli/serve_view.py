@@ -139,7 +139,7 @@ def _show_all(console: Console, servers: Mapping[Arm, RunningServer], urls: Mapp
     console.print("Try it in another terminal:")
     console.print(f"  curl -N {first.http_url}/v2/models/{FRONTEND_MODEL}/generate_stream -d '{escape(body)}'")
     if len(servers) > 1:
-        pairs = " ".join(f"--arm-url {arm}={server.grpc_url}" for arm, server in servers.items())
+        pairs = " ".join(f"--arm-url {arm}=http://{server.http_url}" for arm, server in servers.items())
         console.print(f"  trtspec loadtest {escape(pairs)}")
 
 

@@ -18,6 +18,7 @@ from trtspec.cli.command import command as make_command
 from trtspec.cli.command import command_line, examples, spec_argument
 from trtspec.cli.failures import INTERRUPTED, exit_code, show_error
 from trtspec.cli.load_options import arm_options, read_concurrency, read_seconds, read_share
+from trtspec.cli.numbers import FiniteRange
 from trtspec.cli.output import Sink
 from trtspec.errors import UsageError
 from trtspec.spec import SpecFile, load_spec
@@ -72,12 +73,12 @@ def _lengths(_ctx: click.Context, _param: click.Parameter, value: str | None) ->
 @click.option("--write", is_flag=True, help="Put the result into the spec; its comments and order stay.")
 @click.option("--prompts", metavar="FILE", help="builtin, or a JSONL file with id, category, prompt, max_tokens.")
 @click.option("--max-tokens", type=click.IntRange(min=1), help="Output limit. Default: each prompt's own.")
-@click.option("--temperature", type=click.FloatRange(0, 10), help="Of sampling, as in production.")
+@click.option("--temperature", type=FiniteRange(0, 10), help="Of sampling, as in production.")
 @click.option("--chat-template", type=click.Choice(["auto", "never"]), help="auto: the target's, when it has one.")
 @click.option("--tokenizer", metavar="FOLDER", type=_PATH, help="Checkpoint whose chat template is used.")
 @click.option("--warmup", type=click.IntRange(min=0), help="Requests before measuring starts, for each length.")
 @click.option("--seed", type=click.IntRange(min=0), help="Choice and order of prompts, order of lengths.")
-@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), help="Seconds until a request has failed.")
+@click.option("--timeout", type=FiniteRange(min=0, min_open=True), help="Seconds until a request has failed.")
 @click.option("--resume", "resumed", metavar="FOLDER", type=_PATH, help="Go on with an interrupted search.")
 @click.option("--out", type=_PATH, help="Folder of the result. Default: a new one in runs/<name>/.")
 @click.option(

@@ -13,6 +13,7 @@ from trtspec.cli.command import command as make_command
 from trtspec.cli.command import examples, spec_argument
 from trtspec.cli.failures import exit_code, show_error
 from trtspec.cli.load_options import arm_options, read_concurrency, read_share
+from trtspec.cli.numbers import FiniteRange
 from trtspec.cli.output import Sink
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ _OWN = ("samples", "tokens", "significance", "tasks", "strict")
 @click.option("--max-tokens", type=click.IntRange(min=1), help="Output limit. Default: each prompt's own.")
 @click.option("--draft-length", type=click.IntRange(1, 64), help="Tokens drafted per round. Default: the server's.")
 @click.option(
-    "--temperature", type=click.FloatRange(0, 10),
+    "--temperature", type=FiniteRange(0, 10),
     help="Above 0 distributions are compared, over many samples. Default: 0, greedy.",
 )  # fmt: skip
 @click.option("--samples", type=click.IntRange(min=20), help="Samples of each prompt and arm. Default: 200.")
@@ -58,7 +59,7 @@ _OWN = ("samples", "tokens", "significance", "tasks", "strict")
 @click.option("--chat-template", type=click.Choice(["auto", "never"]), help="auto: the target's, when it has one.")
 @click.option("--tokenizer", metavar="FOLDER", type=_PATH, help="Checkpoint whose chat template is used.")
 @click.option("--seed", type=click.IntRange(min=0), help="Choice of prompts, and sampling.")
-@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), help="Seconds until a request has failed.")
+@click.option("--timeout", type=FiniteRange(min=0, min_open=True), help="Seconds until a request has failed.")
 @click.option("--out", type=_PATH, help="Folder of the result. Default: a new one in runs/<name>/.")
 def command(sink: Sink, spec_path: Path, **options: Any) -> int | None:
     """Show that speculation does not change answers; exit with 6 where it does.

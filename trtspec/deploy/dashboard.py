@@ -35,6 +35,7 @@ def _quantiles(name: str) -> tuple[tuple[str, str], ...]:
     return tuple((f"p{share * 100:g}", _quantile(share, name)) for share in (0.5, 0.9, 0.99))
 
 
+_LOOKUP_ACCEPTANCE = f"{_rate('trtspec_lookup_accepted_tokens_total')} / {_rate('trtspec_lookup_drafted_tokens_total')}"
 _ACCEPTANCE = f"{_rate('trtspec_accepted_tokens_total')} / {_rate('trtspec_drafted_tokens_total')}"
 _FINE = "stop|length|stop_word|cancelled"
 _FAILED = f'sum (rate(trtspec_requests_total{{{_WHICH},result!~"{_FINE}"}}[$__rate_interval]))'
@@ -80,6 +81,18 @@ _PANELS = (
             ),
         ),
         "draft and target: the inner calls; overhead: the frontend itself",
+    ),
+    _Panel(
+        "Drafts from the text",
+        "ops",
+        (("lookup: {{result}}", _rate("trtspec_lookups_total", "result")),),
+        "draft methods ngram and lookup: how often the text held a draft",
+    ),
+    _Panel(
+        "Acceptance of drafts from the text",
+        "percentunit",
+        (("accepted / drafted", _LOOKUP_ACCEPTANCE),),
+        "of the tokens that were found in the text",
     ),
     _Panel(
         "Draft fallbacks",

@@ -29,7 +29,7 @@ def acceptance(table: Table, rows: NDArray[Any], derived_length: float | None = 
     `source` is "server" with counters from the frontend, "derived" when only `derived_length` is known (tokens over
     the growth of the target's own request count), "none" with a `reason` else: absent is not zero.
     """
-    if (table.steps[rows] != UNKNOWN).any():
+    if _counted(table, rows).any():
         total = pooled(table, rows)
         return {**total, "by_category": _by_category(table, rows), "source": "server", "reason": _why_no_rate(total)}
     if derived_length is not None:
@@ -42,6 +42,12 @@ def acceptance(table: Table, rows: NDArray[Any], derived_length: float | None = 
             "reason": reason,
         }
     return {**_NONE, "by_category": {}, "source": "none", "reason": "not available: the server reports no counters"}
+
+
+def _counted(table: Table, rows: NDArray[Any]) -> NDArray[Any]:
+    """True for requests whose server counted rounds, or drafted tokens alone (OpenAI-compatible ones)."""
+    counted: NDArray[Any] = (table.steps[rows] != UNKNOWN) | (table.drafted[rows] != UNKNOWN)
+    return counted
 
 
 def _by_category(table: Table, rows: NDArray[Any]) -> dict[str, dict[str, Any]]:
@@ -61,7 +67,9 @@ def derived_length(tokens: int | None, target_requests: int | None) -> float | N
 
 
 def _why_no_rate(total: dict[str, Any]) -> str | None:
-    return None if total["num_draft_tokens"] else "no token was drafted"
+    if not total["num_draft_tokens"]:
+        return "no token was drafted"
+    return None if total["num_spec_steps"] is not None else "not available: the server does not count rounds"
 
 
 def pooled(table: Table, rows: NDArray[Any]) -> dict[str, Any]:
@@ -70,10 +78,10 @@ def pooled(table: Table, rows: NDArray[Any]) -> dict[str, Any]:
     **Formulas:** acceptance rate = accepted / drafted; mean acceptance length = 1 + accepted / rounds (the 1 is the
     token that the target adds itself).
     """
-    known = rows[table.steps[rows] != UNKNOWN]
+    known = rows[_counted(table, rows)]
     if not len(known):
         return dict(_NONE)
-    steps = int(table.steps[known].sum())
+    steps = _sum(table.steps[known])
     drafted, accepted = _sum(table.drafted[known]), _sum(table.accepted[known])
     histogram = _histogram(table, known)
     return {

@@ -58,9 +58,9 @@ def capacity_section(
 ) -> dict[str, Any]:
     """The `capacity` section. Levels of one kind (closed loop, or one kind of arrivals) form a ladder.
 
-    An arm's capacity is the requests per second (a closed loop's finished ones, an open loop's arrivals) at the highest step up to which every step meets the service levels,
-    and, where the next step does not, interpolated towards it by the share that met them. `ratio` is the speculative
-    arm's over the baseline's on the same ladder.
+    An arm's capacity is the requests per second (a closed loop's finished ones, an open loop's arrivals) at the highest
+    step up to which every step meets the service levels, and, where the next step does not, interpolated towards it by
+    the share that met them. `ratio` is the speculative arm's over the baseline's on the same ladder.
     """
     if not levels:
         return {"slo": None, "share": wanted, "ladders": {}, "reason": _NO_LEVELS}

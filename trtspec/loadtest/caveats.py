@@ -60,6 +60,7 @@ def caveats(evidence: Evidence) -> list[Caveat]:
         Check("failed-requests", "general", _errors),
         *DESIGN,
         Check("answers-in-one-piece", "metrics", _one_piece),
+        Check("tokens-uncounted", "metrics", _uncounted),
         Check("lengths-differ", "speed", _lengths),
         Check("few-pairs", "speed", _few_pairs),
         Check("few-blocks", "speed", _few_blocks),
@@ -118,6 +119,18 @@ def _errors(evidence: Evidence) -> list[str]:
 def _one_piece(evidence: Evidence) -> list[str]:
     arms = [arm for arm in ARMS if answers_in_one_piece(evidence.table, evidence.arm(arm).measured)]
     return [f"the {arm} arm answers in one piece: time to first token and all chunk metrics are void" for arm in arms]
+
+
+def _uncounted(evidence: Evidence) -> list[str]:
+    """Streams whose tokens nobody counted chunk by chunk: the whole answer's count says nothing of its course."""
+    table, arms = evidence.table, []
+    for arm in ARMS:
+        rows = evidence.arm(arm).measured
+        rows = rows[table.arrivals[rows] > 1]
+        if len(rows) and (table.tokens_after_first[rows] < 0).all():
+            arms.append(arm)
+    text = "arm's tokens were not counted text by text, so there is no time per output token"
+    return [f"the {' and the '.join(arms)} {text}: --tokenizer FOLDER counts them"] if arms else []
 
 
 def _lengths(evidence: Evidence) -> list[str]:
@@ -187,10 +200,8 @@ def _client(evidence: Evidence) -> list[str]:
     per_token = float(cost.time[known].sum() / cost.work[known].sum()) * 1e-9
     if lag <= _CLIENT_BOUND * per_token:
         return []
-    return [
-        f"the load generator itself lags {lag * 1e3:.1f} ms (median), much beside {per_token * 1e3:.1f} ms a token: "
-        "waits for single texts are rough"
-    ]
+    beside = f"much beside {per_token * 1e3:.1f} ms a token: waits for single texts are rough"
+    return [f"the load generator itself lags {lag * 1e3:.1f} ms (median), {beside}"]
 
 
 def _foreign_traffic(evidence: Evidence) -> list[str]:

@@ -25,7 +25,7 @@ from trtspec.loadtest.speedups import closed_throughput, headline, pair_speedups
 from trtspec.loadtest.steady_state import steady_state
 from trtspec.loadtest.throughput import measure_load
 from trtspec.loadtest.units import Units, units_of
-from trtspec.loadtest.verdict import AA, INCONCLUSIVE, Level, overall_code, verdict_sentence
+from trtspec.loadtest.verdict import AA, INCONCLUSIVE, Level, overall_code, subject_of, verdict_sentence
 from trtspec.spec.names import ARMS, SPECULATIVE
 
 __all__ = ["METHOD", "compare"]
@@ -147,7 +147,9 @@ class _Comparison:
             return INCONCLUSIVE, f"No verdict: {self._withheld}."
         if is_aa(self._evidence.provenance) and self._levels:
             return AA, aa_sentence(self._headline)
-        return overall_code(self._levels), verdict_sentence(self._levels)
+        labels = self._evidence.options.get("labels")
+        subject = subject_of(labels if isinstance(labels, Mapping) else {})
+        return overall_code(self._levels), verdict_sentence(self._levels, subject)
 
     def _break_even(self) -> BreakEven:
         if self._withheld:

@@ -45,8 +45,8 @@ _ARM = (
     Figure(
         "active_seconds",
         "s",
-        "length of the union of [sent, last text] over measured and [sent, end] over failed requests; in an open loop of "
-        "[first t0, last end] over blocks",
+        "length of the union of [sent, last text] over measured and [sent, end] over failed requests; in an open loop "
+        "of [first t0, last end] over blocks",
         "The time in which the arm was under load; the other arm's turns are left out.",
         _COUNTED,
     ),

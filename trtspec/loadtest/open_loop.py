@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 
+from trtspec.loadtest.descriptors import places
 from trtspec.loadtest.share import Finish, Piece, Send, Share
 
 __all__ = ["Due", "arrivals_of", "run_open_loop"]
@@ -65,10 +66,10 @@ async def run_open_loop(share: Share, *, begin_ns: int, lead: float, send: Send,
     ended, what is still running is cancelled.
     """
     running: set[asyncio.Task[None]] = set()
-    places = _places(share)
+    place = _places(share)
 
     async def one(due: Due, due_ns: int) -> None:
-        async with places():
+        async with place():
             await send(due.piece, due_ns)
         if due.measured:
             finish.one_ended()
@@ -93,9 +94,12 @@ async def run_open_loop(share: Share, *, begin_ns: int, lead: float, send: Send,
 
 
 def _places(share: Share) -> Callable[[], AbstractAsyncContextManager[object]]:
-    """What holds back a request while too many are in flight."""
-    limit = share.traffic.in_flight
+    """What holds back a request while too many are in flight: more than asked for, or than files may be open."""
+    limits = [places()]
+    if share.traffic.in_flight is not None:
+        limits.append(max(1, len(range(share.part, share.traffic.in_flight, share.parts))))
+    limit = min((limit for limit in limits if limit is not None), default=None)
     if limit is None:
         return nullcontext
-    places = asyncio.Semaphore(max(1, len(range(share.part, limit, share.parts))))
-    return lambda: places
+    held = asyncio.Semaphore(limit)
+    return lambda: held

@@ -81,12 +81,19 @@ class RunOptions:
         """When a level has been measured enough."""
         return Patience(self.duration, self.until, self.counted)
 
+    @property
+    def multiplexed(self) -> bool:
+        """True over gRPC, where all requests share a connection."""
+        spoken = {_spoken(url) for url in self.urls.values()} or {_GRPC if self.protocol == "grpc" else ""}
+        return spoken == {_GRPC}
+
     def as_json(self) -> dict[str, Any]:
         """For provenance; `options_from_json` reads it back."""
         return {name: str(value) if isinstance(value, Path) else value for name, value in asdict(self).items()}
 
 
 _PATHS = ("trace", "tokenizer", "calibration", "out")
+_GRPC = "gRPC"
 _TUPLES = ("concurrency", "rate", "categories", "language")
 
 
@@ -172,5 +179,5 @@ def _check_addresses(options: RunOptions, spec_file: SpecFile | None) -> None:
 def _spoken(url: str) -> str:
     scheme, found, rest = url.partition("://")
     if not found or scheme == "grpcs":
-        return "gRPC"
+        return _GRPC
     return "OpenAI-compatible HTTP" if rest.partition("#")[0].strip("/").count("/") else "Triton's HTTP"

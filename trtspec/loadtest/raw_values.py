@@ -38,12 +38,20 @@ def integers(values: Sequence[Any], *, missing: int = -1, absent: bool = True) -
 
     kinds = set(map(type, values))
     if kinds <= _INTEGERS:
-        return np.array(values, dtype=np.int64)
+        return _given(np.array(values, dtype=np.int64))
     if not absent or not kinds <= _OPTIONAL_INTEGERS:
         raise NotPlain
     if kinds == _NOTHING:
         return np.full(len(values), missing, dtype=np.int64)
+    _given(np.array([value for value in values if value is not None], dtype=np.int64))
     return np.array([missing if value is None else value for value in values], dtype=np.int64)
+
+
+def _given(column: Column) -> Column:
+    """`column`; NotPlain where a given value is what stands for one that is not there."""
+    if len(column) and column.min() == NEVER:
+        raise NotPlain
+    return column
 
 
 def instants(values: Sequence[Any], *, absent: bool = True) -> Column:

@@ -20,7 +20,7 @@ from trtspec.loadtest.telemetry.samples import FILE_NAME as TELEMETRY
 from trtspec.loadtest.telemetry.samples import Samples, read_samples
 from trtspec.spec import SpecFile
 
-__all__ = ["Run", "RunFolder", "fresh_folder", "latest_run", "read_run", "summarise_run"]
+__all__ = ["Run", "RunFolder", "fresh_folder", "latest_run", "read_run", "read_run_part", "summarise_run"]
 
 
 # what the files beside the records hold, as far as it is an object or a list of objects
@@ -102,13 +102,14 @@ def read_run(path: Path) -> Run:
     folder, warnings = RunFolder(path), []
     table = read_table(folder.requests, warnings.append)
     provenance, measurement, divergence = (
-        _optional(file, warnings.append) for file in (folder.provenance, folder.measurement, folder.divergence)
+        read_run_part(file, warnings.append) for file in (folder.provenance, folder.measurement, folder.divergence)
     )
     samples = read_samples(folder.telemetry)
     return Run(path, table, provenance, measurement, divergence.get("divergences", []), warnings, samples)
 
 
-def _optional(path: Path, warn: Callable[[str], None]) -> dict[str, Any]:
+def read_run_part(path: Path, warn: Callable[[str], None] = lambda _: None) -> dict[str, Any]:
+    """The JSON object beside a run's records at `path`, as far as it can be used; what cannot is told to `warn`."""
     if not path.is_file():
         return {}
     try:

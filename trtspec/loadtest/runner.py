@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
@@ -18,6 +19,8 @@ from trtspec.errors import (
 )
 from trtspec.files import read_json, write_json
 from trtspec.loadtest.arms import check_repositories, open_arms, placement
+from trtspec.loadtest.claim import claimed
+from trtspec.loadtest.descriptors import require_files
 from trtspec.loadtest.divergence import LOGIC_FAULT
 from trtspec.loadtest.machine import engine_facts, run_provenance
 from trtspec.loadtest.options import RunOptions
@@ -27,7 +30,7 @@ from trtspec.loadtest.plan import make_plan
 from trtspec.loadtest.preview import load_processes, run_notes
 from trtspec.loadtest.prompts import PromptSet
 from trtspec.loadtest.resume import keep_blocks, options_of, require_unchanged
-from trtspec.loadtest.run_folder import RunFolder, fresh_folder, read_run, summarise_run
+from trtspec.loadtest.run_folder import RunFolder, fresh_folder, read_run, read_run_part, summarise_run
 from trtspec.loadtest.run_index import remember_run
 from trtspec.loadtest.session import Assignment, measure
 from trtspec.loadtest.status import Listener
@@ -60,8 +63,9 @@ def run(
     if not options.urls and spec_file is not None:
         check_repositories(spec_file, options)
     folder = RunFolder(_new_folder(spec_file, options))
-    write_json(folder.provenance, run_provenance(spec_file, options, questions.prompts))
-    return _measured(_Run(spec_file, options, questions, folder), reporter, listener)
+    with claimed(folder.path):
+        write_json(folder.provenance, run_provenance(spec_file, options, questions.prompts))
+        return _measured(_Run(spec_file, options, questions, folder), reporter, listener)
 
 
 def resume(spec_file: SpecFile | None, path: Path, reporter: Reporter, listener: Listener | None = None) -> RunResult:
@@ -75,15 +79,30 @@ def resume(spec_file: SpecFile | None, path: Path, reporter: Reporter, listener:
     if not _same_prompts(before.get("prompts", {}), questions.prompts):
         raise UsageError("its prompts have changed since", where=str(path), fix="start a new run: trtspec loadtest")
     require_unchanged(before, spec_file, path)
-    levels = make_plan(questions.prompts.prompts, questions.shape)
+    with claimed(path):
+        return _measured(_rest(spec_file, options, questions, before, reporter), reporter, listener)
+
+
+def _rest(
+    spec_file: SpecFile | None,
+    options: RunOptions,
+    questions: Questions,
+    before: Mapping[str, Any],
+    reporter: Reporter,
+) -> _Run:
+    """What is left of the run in `options.out`, whose folder is left with what is kept of it."""
+    path = options.out
+    assert path is not None, "a run that goes on has a folder"
+    folder, levels = RunFolder(path), make_plan(questions.prompts.prompts, questions.shape)
     done = keep_blocks(folder, levels)
+    if len(done) == sum(len(level.blocks) for level in levels):
+        raise UsageError("this run is complete", where=str(path), fix=f"trtspec report {shlex.quote(str(path))}")
     kept = kept_loads(((level.label, [block.index for block in level.blocks]) for level in levels), done)
-    earlier = read_json(folder.measurement) if folder.measurement.is_file() else {}
+    earlier = read_run_part(folder.measurement)
     again = [*before.get("resumed", []), datetime.now(timezone.utc).isoformat(timespec="seconds")]
     write_json(folder.provenance, {**before, "resumed": again})
     reporter.note(f"going on with {path}: {len(done)} blocks are kept")
-    given = _Run(spec_file, options, questions, folder, done, earlier, kept)
-    return _measured(given, reporter, listener)
+    return _Run(spec_file, options, questions, folder, done, earlier, kept)
 
 
 def _same_prompts(before: Mapping[str, Any], prompts: PromptSet) -> bool:
@@ -112,6 +131,10 @@ class _Run:
 def _measured(given: _Run, reporter: Reporter, listener: Listener | None) -> RunResult:
     options, questions = given.options, given.questions
     calibration = None if options.calibration is None else _noise_floor(options.calibration)
+    processes = load_processes(options, questions.shape)
+    if not options.multiplexed:
+        closed = (level.concurrency for level in questions.shape.levels if level.closed)
+        require_files(max(closed, default=1), processes)
     for note in run_notes(questions.prompts, questions.shape, options):
         reporter.note(f"note: {note}")
     with open_arms(given.spec_file, options, given.folder, reporter) as servers:
@@ -122,7 +145,7 @@ def _measured(given: _Run, reporter: Reporter, listener: Listener | None) -> Run
             options=questions.send_options,
             folder=given.folder,
             patience=options.patience,
-            workers=load_processes(options, questions.shape),
+            workers=processes,
             dtype=_dtype(given.spec_file),
             runtime=None if given.spec_file is None else given.spec_file.spec.runtime,
             count_tokens=None if questions.tokens is None else questions.tokens.count,

@@ -38,6 +38,8 @@ _READY = 30.0
 # the longest time over which connections of a level start, or an open loop runs before it is measured
 _LONGEST_RAMP = 10.0
 _FIRST_RAMP = 0.5
+# requests before an open loop is measured
+_LARGEST_LEAD = 10_000
 
 
 @dataclass(frozen=True)
@@ -218,7 +220,8 @@ class _Session:
         if level.traffic.closed and level.concurrency == 1:
             return 0.0
         seconds = self.recorder.mean_seconds(arm)
-        return _FIRST_RAMP if seconds is None else min(_LONGEST_RAMP, seconds)
+        ramp = _FIRST_RAMP if seconds is None else min(_LONGEST_RAMP, seconds)
+        return ramp if level.traffic.closed else min(ramp, _LARGEST_LEAD / level.traffic.rate_at(0.0))
 
     async def _scrape(self, level: Level, *, begin: bool) -> None:
         """Of a level with one request at a time the servers are asked at its ends, not between any two requests."""

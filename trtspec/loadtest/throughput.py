@@ -45,8 +45,6 @@ def active_intervals(table: Table, rows: Rows) -> tuple[Rows, Rows]:
 
     Pauses, in which the other arm had its turn, are left out.
     """
-    import numpy as np
-
     return _union(table.start_ns[rows], _until(table, rows))
 
 
@@ -82,9 +80,7 @@ def _load_intervals(table: Table, rows: Rows) -> tuple[Rows, Rows]:
     order = np.argsort(table.block[rows], kind="stable")
     rows = rows[order]
     first = np.flatnonzero(np.diff(table.block[rows], prepend=-1))
-    return _union(
-        np.minimum.reduceat(table.origin_ns[rows], first), np.maximum.reduceat(_until(table, rows), first)
-    )
+    return _union(np.minimum.reduceat(table.origin_ns[rows], first), np.maximum.reduceat(_until(table, rows), first))
 
 
 def measure_load(table: Table, measured: Rows, others: Rows, failed: Rows | None = None) -> Load:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from trtspec.loadtest.intervals import Interval
 from trtspec.loadtest.levels import LoadLevel
+from trtspec.spec.names import BASELINE_ARM, SPECULATIVE
 from trtspec.units import bounds_text
 
 __all__ = [
@@ -19,8 +20,10 @@ __all__ = [
     "NO_DIFFERENCE",
     "SLOWER",
     "Level",
+    "Subject",
     "level_code",
     "overall_code",
+    "subject_of",
     "verdict_sentence",
 ]
 
@@ -91,12 +94,28 @@ def overall_code(levels: Sequence[Level]) -> str:
     return CLIENT_BOUND if CLIENT_BOUND in codes else MIXED
 
 
-def verdict_sentence(levels: Sequence[Level]) -> str:
+@dataclass(frozen=True)
+class Subject:
+    """What is judged, and what to do about it: speculation, or the second of any two servers."""
+
+    name: str = "Speculation"
+    take: str = "leave it on"
+    leave: str = "leave it off"
+
+
+def subject_of(labels: Mapping[str, str]) -> Subject:
+    """The words for two servers that were given names, arm → name; for the arms of a spec those of speculation."""
+    first, second = labels.get(BASELINE_ARM), labels.get(SPECULATIVE)
+    return Subject(second, f"take {second}", f"stay with {first}") if first and second else Subject()
+
+
+def verdict_sentence(levels: Sequence[Level], subject: Subject | None = None) -> str:
     """Plain sentences: how fast at which load, what to do, and why."""
     if not levels:
         return "No comparison: no prompt was answered completely by both arms."
+    subject = subject or Subject()
     text = _common_text(levels) or _joined([_level_text(level) for level in levels])
-    return f"Speculation is {text}; {_advice(levels)}.{_reasons(levels)}"
+    return f"{subject.name} is {text}; {_advice(levels, subject)}.{_reasons(levels)}"
 
 
 def _joined(parts: Sequence[str]) -> str:
@@ -107,7 +126,7 @@ def _common_text(levels: Sequence[Level]) -> str | None:
     """What all levels say alike, said once, and each one's number; None where they differ or lack an interval."""
     if len(levels) == 1 or len({level.code for level in levels}) > 1:
         return None
-    numbers = []
+    numbers: list[str] = []
     for level in levels:
         speedup = level.speedup
         if speedup.estimate is None or speedup.low is None or speedup.high is None:
@@ -134,18 +153,18 @@ def _level_text(level: Level) -> str:
     return f"{word} {at} ({interval})" if "(" not in word else f"{word[:-1]}, {interval}) {at}"
 
 
-def _advice(levels: Sequence[Level]) -> str:
+def _advice(levels: Sequence[Level], subject: Subject) -> str:
     codes = [level.code for level in levels]
     first = levels[0].load
     where = "these loads" if len(levels) > 1 else first.label if first.closed else "this load"
     if all(code == FASTER for code in codes):
-        return f"leave it on at {where}"
+        return f"{subject.take} at {where}"
     if all(code in {SLOWER, NO_DIFFERENCE} for code in codes):
-        return f"leave it off at {where}"
+        return f"{subject.leave} at {where}"
     stop = next((index for index, code in enumerate(codes) if code != FASTER), 0)
     falls = stop > 0 and all(code in {SLOWER, NO_DIFFERENCE} for code in codes[stop:])
     if falls and len({level.load.kind for level in levels}) == 1:
-        return f"leave it on below {levels[stop].load.label}"
+        return f"{subject.take} below {levels[stop].load.label}"
     if INCONCLUSIVE in codes:
         return f"measure more requests at {levels[codes.index(INCONCLUSIVE)].load.label} before deciding"
     if CLIENT_BOUND in codes:

@@ -19,6 +19,7 @@ _KNOWN: dict[str, tuple[int, str | None]] = {
     "no_chat_template": (400, None),
     "prompt_too_long": (400, "context_length_exceeded"),
     "resource_exhausted": (429, "busy"),
+    "busy": (429, None),
     "cancelled": (499, None),
     "unavailable": (503, None),
     "timeout": (504, None),

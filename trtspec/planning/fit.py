@@ -94,9 +94,14 @@ def simulate_load(total: int, loads: Sequence[Load]) -> tuple[LoadOutcome, ...]:
     return tuple(outcomes)
 
 
-def arm_roles(arm: Arm) -> tuple[Role, ...]:
+def arm_roles(spec: Spec, arm: Arm) -> tuple[Role, ...]:
     """The roles of an arm in the planned load order."""
-    return LOAD_ORDERS[0] if arm == "speculative" else ("baseline",)
+    return _orders(spec)[0] if arm == "speculative" else ("baseline",)
+
+
+def _orders(spec: Spec) -> tuple[tuple[Role, ...], ...]:
+    """The load orders of the speculative arm."""
+    return LOAD_ORDERS if spec.draft.is_model else (("target",),)
 
 
 def fit_arm(inputs: PlanInputs, placement: Placement, arm: Arm) -> ArmMemory:
@@ -105,11 +110,12 @@ def fit_arm(inputs: PlanInputs, placement: Placement, arm: Arm) -> ArmMemory:
     Target and draft get room for the same number of tokens: a sequence needs both caches. `KV_SHARE` of what is left
     is used. Where the fixed items alone are too large nothing is left, and `short` says by how much.
     """
-    roles = arm_roles(arm)
+    roles = arm_roles(inputs.spec, arm)
     fixed = {gpu: list(_fixed(inputs, placement, arm, gpu)) for gpu in _arm_gpus(placement, roles)}
     tokens = {role: _tokens(inputs, placement, roles, role, fixed) for role in roles}
-    if arm == "speculative" and tokens["target"] is not None and tokens["draft"] is not None:
-        tokens["draft"] = min(tokens["draft"], tokens["target"])
+    target, draft = tokens.get("target"), tokens.get("draft")
+    if target is not None and draft is not None:
+        tokens["draft"] = min(draft, target)
     per_gpu = tuple(_gpu(inputs, placement, gpu, fixed[gpu], tokens) for gpu in fixed)
     missing = [gpu.fixed - gpu.total for gpu in per_gpu if gpu.total is not None]
     enough = all(count is None or count > 0 for count in tokens.values())
@@ -134,7 +140,7 @@ def _ranks(placement: Placement, role: Role, gpu: int) -> tuple[int, ...]:
 
 def _fixed(inputs: PlanInputs, placement: Placement, arm: Arm, gpu: int) -> Iterator[Item]:
     launch = placement.launches[arm]
-    here = [(role, rank) for role in arm_roles(arm) for rank in _ranks(placement, role, gpu)]
+    here = [(role, rank) for role in arm_roles(inputs.spec, arm) for rank in _ranks(placement, role, gpu)]
     for role, rank in here:
         yield from _role_items(inputs, role, rank)
         if launch.mode != "direct":
@@ -196,7 +202,7 @@ def _cache(
     inputs: PlanInputs, placement: Placement, role: Role, per_gpu: Sequence[GpuMemory], tokens: int | None
 ) -> KvCache:
     shape = inputs.shapes[role]
-    orders: tuple[tuple[Role, ...], ...] = LOAD_ORDERS if role != "baseline" else (("baseline",),)
+    orders: tuple[tuple[Role, ...], ...] = _orders(inputs.spec) if role != "baseline" else (("baseline",),)
     fractions = [_fraction(placement, role, per_gpu, order) for order in orders]
     known = [fraction for fraction, _ in fractions if fraction is not None]
     return KvCache(

@@ -202,5 +202,5 @@ class Forecast:
             "within_limits": self.grid.fits(concurrency),
             **performance.to_json(),
             "step": self.model.baseline_pass(concurrency).to_json(),
-            "draft_step": self.model.draft_pass(concurrency).to_json(),
+            "draft_step": None if self.model.draft is None else self.model.draft_pass(concurrency).to_json(),
         }

@@ -11,7 +11,7 @@ from trtspec.hardware.catalogue import Gpu
 from trtspec.planning.fit import PlanInputs
 from trtspec.planning.runtime_costs import EngineSizes, engine_sizes
 from trtspec.planning.shapes import ModelShape, model_shape
-from trtspec.spec import ROLES, Role, SpecFile
+from trtspec.spec import Role, SpecFile
 from trtspec.toolchain.sizes import DERIVED_LENGTH, UNKNOWN_LENGTH
 
 __all__ = ["derived_length", "plan_inputs", "role_shapes"]
@@ -23,7 +23,8 @@ def derived_length(spec_file: SpecFile, surveys: Mapping[Any, Survey]) -> tuple[
     if given is not None:
         return given, "in the spec"
     found = {}
-    for role, survey in surveys.items():
+    models = {role: survey for role, survey in surveys.items() if role in spec_file.spec.roles}
+    for role, survey in models.items():
         engine = spec_file.given_engine(role)
         if engine is not None:
             sizes = _engine_sizes(engine)
@@ -42,7 +43,7 @@ def derived_length(spec_file: SpecFile, surveys: Mapping[Any, Survey]) -> tuple[
 def role_shapes(spec_file: SpecFile, surveys: Mapping[Any, Survey], *, on_cpu: bool = False) -> dict[Role, ModelShape]:
     """The shape of every role: from a given engine where the spec names one, else from its checkpoint."""
     shapes: dict[Role, ModelShape] = {}
-    for role in ROLES:
+    for role in spec_file.spec.roles:
         engine = spec_file.given_engine(role)
         if engine is not None:
             shapes[role] = _engine_shape(engine)
@@ -66,7 +67,7 @@ def plan_inputs(
     on_cpu = spec.runtime == "torch" and gpu is None
     shapes = role_shapes(spec_file, surveys, on_cpu=on_cpu)
     length, why = derived_length(spec_file, surveys)
-    engines = {role: spec_file.given_engine(role) for role in ROLES}
+    engines = {role: spec_file.given_engine(role) for role in spec.roles}
     sizes = {
         role: engine_sizes(spec, role, length) if folder is None else _engine_sizes(folder)
         for role, folder in engines.items()

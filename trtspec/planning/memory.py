@@ -17,7 +17,7 @@ from trtspec.planning.remedies import Remedy, find_remedies
 from trtspec.planning.runtime_costs import host_items
 from trtspec.planning.torch_memory import fit_torch_arm
 from trtspec.spec import Role, Spec, SpecFile
-from trtspec.spec.names import ARMS, Arm
+from trtspec.spec.names import ARMS, SPECULATIVE, Arm
 
 __all__ = ["Allowed", "MemoryPlan", "best_placement", "memory_plan"]
 
@@ -179,7 +179,7 @@ def _torch_plan(inputs: PlanInputs, *, on_cpu: bool) -> MemoryPlan:
         placement=place(inputs.spec, inputs.count),
         speculative=speculative,
         baseline=baseline,
-        host=host_items(3),  # frontend and both leaves are Python models
+        host=host_items(len(inputs.spec.models(SPECULATIVE)) + 1),  # the leaves and the frontend are Python models
         default_orders={},
         both_arms_free=_both_arms(speculative, baseline),
         remedies=find_remedies(inputs, _both(speculative, baseline), again, lambda _spec: True),
@@ -196,7 +196,8 @@ def best_placement(inputs: PlanInputs) -> tuple[Placement, ArmMemory]:
     beside = place(inputs.spec, inputs.count)
     first = fit_arm(inputs, beside, "speculative")
     free = inputs.count > len(beside.roles["target"].gpus)
-    if inputs.spec.draft.gpus is not None or not free or inputs.total is None:
+    draft = inputs.spec.draft
+    if not draft.is_model or draft.gpus is not None or not free or inputs.total is None:
         return beside, first
     apart = place(inputs.spec, inputs.count, beside=False)
     second = fit_arm(inputs, apart, "speculative")

@@ -97,7 +97,13 @@ class Placement:
     @property
     def shared(self) -> tuple[int, ...]:
         """GPUs that hold ranks of both target and draft."""
-        return tuple(sorted(set(self.roles["target"].gpus) & set(self.roles["draft"].gpus)))
+        draft = self.roles.get("draft")
+        return tuple(sorted(set(self.roles["target"].gpus) & set(draft.gpus))) if draft is not None else ()
+
+    @property
+    def models(self) -> tuple[Role, ...]:
+        """The models of the speculative arm."""
+        return tuple(role for role in MODEL_ROLES if role in self.roles)
 
     def to_json(self) -> dict[str, Any]:
         """The placement as `plan --output json` prints it."""
@@ -120,7 +126,9 @@ def place(spec: Spec, count: int, *, beside: bool = True) -> Placement:
     (`beside`) or the first that the target leaves free. The baseline takes the target's: it is another arm.
     """
     if spec.runtime == "torch":
-        return _torch_placement(count)
+        return _torch_placement(spec, count)
+    if not spec.draft.is_model:
+        return _without_draft(spec, count)
     kept = set(spec.draft.gpus or ())
     target = tuple(spec.target.gpus or _first(spec.target.world_size, [*_without(count, kept), *sorted(kept)]))
     draft, beside_target, why = _draft_gpus(spec.draft, target, count, beside=beside)
@@ -133,12 +141,26 @@ def place(spec: Spec, count: int, *, beside: bool = True) -> Placement:
     return Placement(roles, launches, beside_target, why, tuple(_problems(roles, count)))
 
 
-def _torch_placement(count: int) -> Placement:
+def _without_draft(spec: Spec, count: int) -> Placement:
+    """The target alone, in both arms."""
+    target = RolePlacement(
+        tuple(spec.target.gpus or _first(spec.target.world_size, range(count))), spec.target.tp, spec.target.pp
+    )
+    launch = single_launch(spec.target.world_size)
+    roles: dict[Role, RolePlacement] = {"target": target, "baseline": target}
+    why = "drafts are looked up in the text: there is no second model"
+    return Placement(
+        roles, {"speculative": launch, "baseline": launch}, beside=False, why=why,
+        problems=tuple(_problems(roles, count)),
+    )  # fmt: skip
+
+
+def _torch_placement(spec: Spec, count: int) -> Placement:
     gpus = (0,) if count else ()
     one = RolePlacement(gpus, 1, 1)
     why = "the torch runtime runs each model in a process of the server"
     launch = Launch("direct", 1, 1, spawns=False, participant_ids={}, why=why)
-    roles: dict[Role, RolePlacement] = {"target": one, "draft": one, "baseline": one}
+    roles: dict[Role, RolePlacement] = dict.fromkeys(spec.roles, one)
     where = "the torch runtime uses one device for all models"
     return Placement(roles, {"speculative": launch, "baseline": launch}, beside=True, why=where)
 
@@ -172,7 +194,7 @@ def _first(ranks: int, free: Sequence[int]) -> tuple[int, ...]:
 
 def _problems(roles: Mapping[Role, RolePlacement], count: int) -> list[str]:
     found = []
-    for role in MODEL_ROLES:
+    for role in (role for role in MODEL_ROLES if role in roles):
         placed = roles[role]
         ranks = placed.tp * placed.pp
         absent = [gpu for gpu in placed.gpus if gpu >= count]

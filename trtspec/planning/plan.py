@@ -37,6 +37,15 @@ NO_ROOFLINE = (
     "the step-cost model is for GPUs, and this plan is for the torch runtime on a CPU: measure with trtspec loadtest "
     "and give --measured RUN, or plan for a GPU with --gpu NAME"
 )
+ON_NGRAM = (
+    "every round is taken to have a draft, and a draft to cost nothing; where the text holds none, the target goes on "
+    "alone, so this is the most there can be: the share of such steps is the text's; measure it with trtspec loadtest"
+)
+ON_LOOKUP = (
+    "every round is taken to be drafted by the model, with speculation.draft_length; a round whose draft is found in "
+    "the text costs no draft passes and has a length and an acceptance of its own, so measure with trtspec loadtest"
+)
+ON_ROUNDS = "acceptance is of rounds with a draft; the steps for which the text held none are not in it"
 ON_TORCH = "step costs are those of engines on this GPU; the torch runtime is slower, so measure it"
 
 
@@ -109,7 +118,7 @@ class Plan:
     @property
     def draft_share(self) -> float | None:
         """Share of the GPUs' memory that draft weights, cache and buffers take in the speculative arm."""
-        if self.memory is None:
+        if self.memory is None or "draft" not in self.memory.placement.models:
             return None
         totals = [gpu.total for gpu in self.memory.per_gpu]
         known = [total for total in totals if total]
@@ -156,7 +165,8 @@ class Plan:
             for what, theirs, ours in (("name", run.name, spec.name), ("runtime", run.runtime, spec.runtime))
             if theirs is not None and theirs != ours
         ]
-        return (*run.warnings, *(f"the run is of another spec: {text}" for text in other))
+        alone = [ON_ROUNDS] if not spec.draft.is_model else []
+        return (*run.warnings, *alone, *(f"the run is of another spec: {text}" for text in other))
 
     def _model_of_run(self) -> SpeedModel | None:
         """The step costs under the traffic that the run had."""
@@ -193,7 +203,7 @@ class Plan:
             "reasons": dict(self.reasons),
             "values": self.values,
             "findings": [finding.to_json() for finding in self.findings],
-            "pair": self.check.facts.pair.to_json(),
+            "pair": self.check.to_json()["pair"],
         }
 
     def _cost_json(self) -> dict[str, Any] | None:
@@ -245,13 +255,18 @@ def make_plan(spec_file: SpecFile, options: PlanOptions | None = None) -> Plan:
     if memory is not None and gpu is not None and why is None:
         acceptance, reason = chosen_acceptance(changed, asked, run)
         shapes = memory.inputs.shapes
-        model = SpeedModel(shapes["target"], shapes["draft"], Machine(gpu, assumptions), plan_traffic(changed))
-        caveat = ON_TORCH if changed.spec.runtime == "torch" else None
-        forecast = Forecast(model, plan_grid(changed, asked, memory), acceptance, reason, caveat)
+        model = SpeedModel(shapes["target"], shapes.get("draft"), Machine(gpu, assumptions), plan_traffic(changed))
+        forecast = Forecast(model, plan_grid(changed, asked, memory), acceptance, reason, _caveat(changed.spec))
     if why is not None:
         reasons.setdefault("speedup", why)
         reasons["cost"] = f"no speed to price: {reasons['speedup']}"
     return Plan(changed, asked, check, gpu, memory, forecast, run, reasons, own)
+
+
+def _caveat(spec: Spec) -> str | None:
+    """What the forecast leaves out."""
+    parts = {"model": [], "ngram": [ON_NGRAM], "lookup": [ON_LOOKUP]}[spec.draft.method]
+    return "; ".join([*parts, *([ON_TORCH] if spec.runtime == "torch" else [])]) or None
 
 
 def _no_forecast(spec_file: SpecFile, memory: MemoryPlan | None, gpu: Gpu | None) -> str | None:
@@ -260,7 +275,7 @@ def _no_forecast(spec_file: SpecFile, memory: MemoryPlan | None, gpu: Gpu | None
         return NO_ROOFLINE if spec_file.spec.runtime == "torch" else NO_GPU
     if memory is None:
         return "not planned"
-    unknown = [role for role in ("target", "draft") if not memory.inputs.shapes[role].total_parameters]
+    unknown = [role for role in memory.placement.models if not memory.inputs.shapes[role].total_parameters]
     return f"the parameters of the {unknown[0]} engine's family cannot be counted" if unknown else None
 
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 from trtspec.planning.items import ArmMemory, GpuMemory, Kind
 from trtspec.planning.memory import MemoryPlan
-from trtspec.planning.placement import MODEL_ROLES
 from trtspec.planning.remedies import Remedy
 from trtspec.planning.runtime_costs import SHM_PER_PYTHON_MODEL
 from trtspec.rules.registry import Finding, Hit, Level, Role, rule, rules_of, run_rules
@@ -61,7 +60,9 @@ def load_seconds(size: int, speed: float = LOAD_BYTES_PER_SECOND) -> float:
 
 
 def _arm_role(arm: ArmMemory) -> Role:
-    return "pair" if arm.arm == "speculative" else "baseline"
+    if arm.arm == "baseline":
+        return "baseline"
+    return "pair" if "draft" in arm.kv_cache else "target"
 
 
 def _fix(remedies: tuple[Remedy, ...]) -> str | None:
@@ -297,7 +298,7 @@ def _shared_memory(facts: PlanFacts) -> Iterator[Hit]:
 )
 def _load_time(facts: PlanFacts) -> Iterator[Hit]:
     shapes = facts.plan.inputs.shapes
-    size = shapes["target"].weight_bytes + shapes["draft"].weight_bytes
+    size = sum(shapes[role].weight_bytes for role in facts.plan.placement.models)
     seconds, allowed = load_seconds(size), facts.spec.serving.ready_timeout
     if not facts.engines or seconds < 30:
         return
@@ -344,7 +345,7 @@ def _both_arms(facts: PlanFacts) -> Iterator[Hit]:
 )
 def _window(facts: PlanFacts) -> Iterator[Hit]:
     length = facts.plan.inputs.max_seq_len
-    for role in MODEL_ROLES:
+    for role in facts.plan.placement.models:
         kv = facts.plan.inputs.shapes[role].kv
         if not facts.engines or kv.window is None or not kv.windowed or kv.window >= length:
             continue

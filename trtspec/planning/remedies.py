@@ -143,7 +143,7 @@ def _sizes(inputs: PlanInputs) -> Iterator[_Candidate]:
 
 def _precision(inputs: PlanInputs) -> Iterator[_Candidate]:
     sm = inputs.sm
-    for role in MODEL_ROLES:
+    for role in (role for role in MODEL_ROLES if role in inputs.shapes):
         shape = inputs.shapes[role]
         if shape.origin == "engine":
             continue
@@ -173,7 +173,7 @@ def _places(inputs: PlanInputs) -> Iterator[_Candidate]:
         if ranks > inputs.count:
             changes["hardware.count"] = ranks
         yield _Candidate(changes, f"{ranks} GPUs" if ranks > inputs.count else None)
-    one = spec.draft.world_size == 1
+    one = spec.draft.is_model and spec.draft.world_size == 1
     if one and spec.draft.gpus is None and spec.target.gpus is None:
         apart = spec.target.world_size
         more = {"hardware.count": apart + 1} if apart >= inputs.count else {}

@@ -24,7 +24,7 @@ from trtspec.errors import UsageError
 from trtspec.hardware.catalogue import Gpu
 from trtspec.planning.shapes import ModelShape
 
-__all__ = ["Assumptions", "Machine", "Pass", "PassTime", "pass_time", "prefill_time", "with_assumptions"]
+__all__ = ["NO_PASS", "Assumptions", "Machine", "Pass", "PassTime", "pass_time", "prefill_time", "with_assumptions"]
 
 # bytes of an activation between layers and ranks (float16 or bfloat16)
 _ACTIVATION_BYTES = 2
@@ -171,6 +171,9 @@ class PassTime:
             "overhead": self.overhead,
             "bound": "memory" if self.memory_bound else "compute",
         }
+
+
+NO_PASS = PassTime(0.0, 0.0, 0.0, 0.0, memory_bound=False)  # of a model that is not there
 
 
 def pass_time(shape: ModelShape, machine: Machine, work: Pass) -> PassTime:

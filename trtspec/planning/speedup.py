@@ -4,7 +4,7 @@ A closed loop of `c` requests is modelled, each of `prompt_tokens` and `output_t
 
     baseline     latency = c × prefill + (output − 1) × step
     speculative  latency = c × (both prefills) + (γ − 1) × draft step + calls + (output / E − 1) × round
-    round        = γ × draft step + verify of γ + 1 tokens + 2 calls of the frontend
+    round        = γ × draft step + verify of γ + 1 tokens + 2 calls of the frontend (1 where no second model drafts)
 
 E are the tokens of a round (see `acceptance`). The other c − 1 prompts are read between one's own tokens. Neither side
 is faster than the frontend's process: c × 2 calls a round, c tokens a step. The speed-up is the ratio of the latencies,
@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
 from trtspec.planning.acceptance import Acceptance, walltime_improvement
-from trtspec.planning.roofline import Machine, Pass, PassTime, pass_time, prefill_time
+from trtspec.planning.roofline import NO_PASS, Machine, Pass, PassTime, pass_time, prefill_time
 from trtspec.planning.shapes import ModelShape
 
 __all__ = ["Performance", "RoundTime", "SpeedModel", "Traffic"]
@@ -104,10 +104,10 @@ class Performance:
 
 @dataclass(frozen=True)
 class SpeedModel:
-    """Target and draft on a machine under a traffic."""
+    """Target and draft on a machine under a traffic; without a second model drafts cost nothing."""
 
     target: ModelShape
-    draft: ModelShape
+    draft: ModelShape | None
     machine: Machine
     traffic: Traffic
     _kept: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
@@ -118,7 +118,15 @@ class SpeedModel:
 
     def draft_pass(self, concurrency: int) -> PassTime:
         """One drafted token for each request."""
-        return self._once(("draft", concurrency), lambda: self._pass(self.draft, concurrency, 1))
+        draft = self.draft
+        if draft is None:
+            return NO_PASS
+        return self._once(("draft", concurrency), lambda: self._pass(draft, concurrency, 1))
+
+    @property
+    def _calls(self) -> int:
+        """Inner calls of a round."""
+        return 1 if self.draft is None else 2
 
     def verify_pass(self, concurrency: int, draft_length: int) -> PassTime:
         """The drafted tokens of each request and one more; what the cache lost is computed again."""
@@ -139,8 +147,8 @@ class SpeedModel:
         assumed = self.machine.assumptions
         draft = draft_length * self.draft_pass(concurrency).seconds
         verify = self.verify_pass(concurrency, draft_length).seconds
-        calls = 2 * assumed.call_latency
-        busy = concurrency * 2 * assumed.call_cpu / assumed.frontend_processes
+        calls = self._calls * assumed.call_latency
+        busy = concurrency * self._calls * assumed.call_cpu / assumed.frontend_processes
         return RoundTime(draft, verify, calls, max(0.0, busy - draft - verify - calls))
 
     def token_time(self, concurrency: int) -> float:
@@ -194,9 +202,10 @@ class SpeedModel:
     def _first_round(self, concurrency: int, draft_length: int) -> tuple[float, float]:
         """Seconds of reading the prompt in both models, and until the first round's tokens are there."""
         prompt = self.traffic.prompt_tokens
-        prompts = self._prefill(self.draft, prompt) + self._prefill(self.target, prompt + draft_length)
+        read = 0.0 if self.draft is None else self._prefill(self.draft, prompt)
+        prompts = read + self._prefill(self.target, prompt + draft_length)
         drafting = (draft_length - 1) * self.draft_pass(concurrency).seconds
-        return prompts, prompts + drafting + 2 * self.machine.assumptions.call_latency
+        return prompts, prompts + drafting + self._calls * self.machine.assumptions.call_latency
 
     def _pass(self, shape: ModelShape, concurrency: int, tokens: float) -> PassTime:
         return pass_time(shape, self.machine, Pass(concurrency, tokens, self.traffic.context))

@@ -21,7 +21,7 @@ _CPU_CHUNK = 256  # prompt tokens of one sequence in a pass on a CPU
 
 def fit_torch_arm(inputs: PlanInputs, arm: Arm, *, on_cpu: bool) -> ArmMemory:
     """Lay `arm` out on one device; caches grow as sequences need them, so there are no fractions."""
-    roles = arm_roles(arm)
+    roles = arm_roles(inputs.spec, arm)
     fixed = tuple(item for role in roles for item in _fixed(inputs, role, on_cpu=on_cpu))
     tokens = _tokens(inputs, roles, fixed)
     caches = tuple(_kv_item(inputs.shapes[role], role, tokens) for role in roles)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from trtspec.planning.memory import MemoryPlan
 from trtspec.planning.runtime_costs import EngineSizes
-from trtspec.spec import ROLES, Role, Spec, SpecFile
+from trtspec.spec import Role, Spec, SpecFile
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -63,9 +63,12 @@ def _plain(value: Any) -> Any:
 
 def _from_spec(spec: Spec) -> dict[str, tuple[Any, str]]:
     limit = spec.speculation.engine_draft_length
-    return {
+    found: dict[str, tuple[Any, str]] = {
         "speculation.max_draft_length": (limit, f"the larger of 8 and draft_length {spec.speculation.draft_length}"),
     }
+    if spec.lookup_length is not None:
+        found["draft.lookup_length"] = (spec.lookup_length, "speculation.max_draft_length")
+    return found
 
 
 def _from_plan(spec: Spec, plan: MemoryPlan) -> dict[str, tuple[Any, str]]:
@@ -75,12 +78,12 @@ def _from_plan(spec: Spec, plan: MemoryPlan) -> dict[str, tuple[Any, str]]:
     if spec.runtime == "tensorrt_llm":
         found["build.max_input_len"] = (length - 1, "max_seq_len - 1: one token of an answer at least")
         found["build.logits_dtype"] = ("float32", "TensorRT-LLM's own")
-    for section in ("target", "draft"):
+    for section in plan.placement.models:
         found.update(_model_values(spec, plan, section))
     if spec.hardware is None and plan.inputs.total is not None:
         found["hardware.gpu"] = (plan.inputs.gpu_name, "found on this machine")
         found["hardware.count"] = (plan.inputs.count, "found on this machine")
-    for role in ROLES:
+    for role in spec.roles:
         found.update(_engine_values(plan, role))
     if spec.runtime == "tensorrt_llm":
         launch = plan.placement.launch

@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from trtspec.reports.data import ReportData
-from trtspec.reports.formats import number_text, percent_text, plain, ratio_text
+from trtspec.reports.formats import acceptance_text, number_text, percent_text, plain, ratio_text
 from trtspec.reports.money_charts import capacity_text
 from trtspec.reports.names import metric_name
 from trtspec.reports.reading import Part
@@ -54,7 +54,7 @@ def _fitting(console: Console, data: ReportData) -> Table:
     """The table of the levels, closer where the terminal is narrow."""
     table = _levels(data)
     if console.measure(table).minimum > console.width:
-        table.padding = (0, 1, 0, 0)  # type: ignore[assignment]  # rich takes any padding and unpacks it
+        table.padding = (0, 1, 0, 0)
     return table
 
 
@@ -121,11 +121,10 @@ def _speedup(part: Part, name: str) -> str:
 def _print_acceptance(console: Console, data: ReportData) -> None:
     acceptance = data.acceptance
     rate, length = acceptance["acceptance_rate"], acceptance["mean_acceptance_length"]
-    if length is None:
+    if length is None and rate is None:
         console.print(f"[bold]acceptance[/]  unknown: {escape(plain(acceptance.get('reason') or 'no counters'))}")
         return
-    share = "" if rate is None else f"{percent_text(rate)} of drafted tokens, "
-    console.print(f"[bold]acceptance[/]  {share}{length:.2f} tokens a round")
+    console.print(f"[bold]acceptance[/]  {acceptance_text(rate, length)}")
     categories: Mapping[str, Mapping[str, Any]] = acceptance.get("by_category") or {}
     known = {name: row["acceptance_rate"] for name, row in categories.items() if row.get("acceptance_rate") is not None}
     width = max(map(len, known), default=0)

@@ -9,6 +9,7 @@ __all__ = [
     "Cell",
     "DisplayUnit",
     "Table",
+    "acceptance_text",
     "display_unit",
     "number_text",
     "percent_text",
@@ -79,6 +80,12 @@ def percent_text(value: float) -> str:
     if percent in {0, 100}:
         return f"{percent:.0f} %"
     return f"{percent:.0f} %" if 10 <= percent <= 99 else f"{percent:.1f} %"
+
+
+def acceptance_text(rate: float | None, length: float | None) -> str:
+    """What is known of the acceptance: `61 % of drafted tokens, 3.10 tokens a round`."""
+    parts = [] if rate is None else [f"{percent_text(rate)} of drafted tokens"]
+    return ", ".join([*parts, *([] if length is None else [f"{length:.2f} tokens a round"])])
 
 
 def plain(reason: str) -> str:

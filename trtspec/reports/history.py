@@ -17,7 +17,9 @@ from trtspec.reports.source import RunSource
 __all__ = ["Change", "History", "PastRun", "history_json", "load_history"]
 
 # keys of a provenance that differ between any two runs and mean nothing
-_PASSING = {"created", "argv", "schema", "resumed"}
+_PASSING = {
+    "created", "argv", "schema", "resumed", "labels", "options.out", "options.counted", "machine.load_average",
+}  # fmt: skip
 _TIMES = ("time_to_first_token", "time_per_output_token", "request_latency")
 # a baseline that moved by more than this between runs says that machine or setup changed
 _MOVED = 0.05
@@ -122,9 +124,10 @@ def _baseline(run: PastRun, load: str) -> float | None:
 def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
     """Dotted key → text of every value below, lists as one."""
     if isinstance(value, Mapping):
-        for key, item in value.items():
-            if path or key not in _PASSING:
-                yield from _leaves(item, f"{path}.{key}" if path else str(key))
+        for name, item in value.items():
+            key = f"{path}.{name}" if path else str(name)
+            if key not in _PASSING:
+                yield from _leaves(item, key)
     else:
         yield path, str(value)
 

@@ -15,11 +15,15 @@ from trtspec.reports.history import Change, History, PastRun
 from trtspec.reports.history_charts import history_charts
 from trtspec.reports.markdown import gate_lines, markdown_table, markdown_text
 from trtspec.reports.page import asset, environment, plotly_data
+from trtspec.reports.reading import Interval
+from trtspec.units import bounds_text
 
 __all__ = ["change_texts", "print_history", "render_history_html", "render_history_markdown"]
 
 # a value longer than this is cut in the table of differences
 _LONGEST = 60
+# columns of a terminal that hold every fact of a run
+_WIDE = 120
 
 
 def change_texts(history: History) -> list[str]:
@@ -113,14 +117,33 @@ def _markdown_differences(history: History) -> str:
     return f"<details><summary>What differs between the runs</summary>\n\n{table}\n\n</details>"
 
 
+def _run_table(history: History, *, wide: bool) -> RichTable:
+    """A row a run and load; when it began and how many requests it has only on a wide terminal."""
+    table = RichTable(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+    facts = {"run": 0, **({"began (UTC)": 1} if wide else {}), "verdict": 2, **({"requests": 3} if wide else {}),
+             "accepted": 4}  # fmt: skip
+    for column in (*facts, "load", "speed-up"):
+        table.add_column(column, no_wrap=True)
+    for run in history.runs:
+        told = _facts(run)
+        shown = [escape(told[index]) for index in facts.values()]
+        for load in history.loads:
+            if (found := run.speedup(load)) is not None:
+                table.add_row(*shown, escape(load), _with_bounds(found))
+                shown = [""] * len(shown)
+        if any(shown):
+            table.add_row(*shown, "–", "–")
+    return table
+
+
+def _with_bounds(found: Interval) -> str:
+    bounds = "" if found.low is None or found.high is None else f" ({bounds_text(found.low, found.high)})"
+    return f"[bold]{ratio_text(found.estimate)}[/]{bounds}"
+
+
 def print_history(console: Console, history: History) -> None:
     """The runs as a table, the last change, and what differs."""
-    table = RichTable(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
-    for column in ("run", "began (UTC)", "verdict", "requests", "accepted", *history.loads):
-        table.add_column(escape(column), no_wrap=True)
-    for run in history.runs:
-        table.add_row(*(escape(text) for text in (*_facts(run), *_speedups(history, run))))
-    console.print(table)
+    console.print(_run_table(history, wide=console.width >= _WIDE))
     for text in change_texts(history):
         console.print(f"[bold]change[/]      {escape(text)}")
     for text in history.moved():

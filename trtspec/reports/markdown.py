@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from html import escape
 
 from trtspec.reports.data import ReportData
-from trtspec.reports.formats import number_text, percent_text, plain, ratio_text
+from trtspec.reports.formats import acceptance_text, number_text, percent_text, plain, ratio_text
 from trtspec.reports.gates import GateResult
 from trtspec.reports.names import metric_name
 from trtspec.reports.reading import Part
@@ -113,10 +113,10 @@ def _speedup(part: Part, name: str) -> str:
 def _facts(data: ReportData) -> str:
     acceptance = data.acceptance
     rate, length = acceptance.get("acceptance_rate"), acceptance.get("mean_acceptance_length")
-    if length is None:
+    if length is None and rate is None:
         told = f"unknown: {markdown_text(plain(acceptance.get('reason') or 'no counters'))}"
     else:
-        told = f"{'' if rate is None else f'{percent_text(rate)} of drafted tokens, '}{length:.2f} tokens a round"
+        told = acceptance_text(rate, length)
     lines = [
         f"- **acceptance**: {told}",
         f"- **answers**: {markdown_text(equality_text(data.comparison))}",

@@ -75,7 +75,7 @@ def _rate(data: ReportData) -> Tile:
     totals = [_part(data).throughput(arm) for arm in data.arms]
     if not tile.arms or any(total is None for total in totals):
         return tile
-    return replace(tile, note=f"all users together: {' to '.join(number_text(total or 0.0) for total in totals)}")
+    return replace(tile, note=f"all users together: {' and '.join(number_text(total or 0.0) for total in totals)}")
 
 
 def _latency(data: ReportData, name: str, label: str) -> Tile:

@@ -136,7 +136,7 @@ def _pair_names(spec: Any) -> list[str]:
     return names
 
 
-_METHODS = {"ngram": "draft: prompt lookup", "lookup": "prompt lookup before the draft"}
+_METHODS = {"ngram": "draft: prompt lookup", "lookup": "prompt lookup first"}
 
 
 def _acceptance_lead(data: ReportData) -> str:

@@ -16,7 +16,7 @@ from trtspec.repository.turns import in_turn
 from trtspec.repository.versions import AS_IT_IS, VersionChoice, with_versions
 from trtspec.rules.registry import Finding
 from trtspec.spec.load import SpecFile
-from trtspec.spec.names import ARM_ROLES, ARMS, Arm, Role
+from trtspec.spec.names import ARMS, Arm, Role
 
 __all__ = ["GeneratedRepository", "generate", "preview"]
 
@@ -106,7 +106,7 @@ def _plan(spec_file: SpecFile, arms: Iterable[Arm]) -> _Plan:
 
 
 def _torch_plan(spec_file: SpecFile, arms: tuple[Arm, ...]) -> _Plan:
-    roles = {role for arm in arms for role in ARM_ROLES[arm].values()}
+    roles = {role for arm in arms for role in spec_file.spec.models(arm).values()}
     engines = {role: _engine(spec_file, role) for role in sorted(roles)}
     return _Plan({arm: changes(spec_file.repository(arm), arm_files(spec_file, arm, engines)) for arm in arms})
 

@@ -13,9 +13,8 @@ from trtspec.planning.options import chosen_gpu
 from trtspec.planning.placement import Launch, Placement, place
 from trtspec.repository.tensorrt_engines import ServedEngine, read_engines
 from trtspec.rules import check_pair
-from trtspec.spec import ROLES, Arm, ModelSource, Role, Spec, SpecFile
+from trtspec.spec import Arm, ModelSource, Role, Spec, SpecFile
 from trtspec.spec.model import BaselineEngine
-from trtspec.spec.names import ARM_ROLES
 from trtspec.units import bytes_text
 
 __all__ = ["CacheSize", "Deployment", "arms_plan", "plan_deployment"]
@@ -59,19 +58,21 @@ def plan_deployment(spec_file: SpecFile, engines: Mapping[Role, ServedEngine], a
         changed, count = _with_engines(spec_file, engines), chosen_gpu(spec_file)[1]
         placement = place(changed.spec, count or _gpus_of(changed.spec))
         why = f"their memory cannot be planned: {error.message}"
-        return Deployment(placement, _unplanned(engines, arms, placement), None, (why,))
+        return Deployment(placement, _unplanned(spec_file.spec, engines, arms, placement), None, (why,))
     if plan.inputs.total is None:
         why = "no GPU is known: set hardware.gpu in the spec, or generate on the machine that serves"
-        return Deployment(plan.placement, _unplanned(engines, arms, plan.placement), None, (_unknown(why),))
+        return Deployment(
+            plan.placement, _unplanned(spec_file.spec, engines, arms, plan.placement), None, (_unknown(why),)
+        )
     _refuse_what_does_not_fit(spec_file, plan, arms)
-    caches = {role: _planned(plan, arm, role) for arm in arms for role in ARM_ROLES[arm].values()}
+    caches = {role: _planned(plan, arm, role) for arm in arms for role in spec_file.spec.models(arm).values()}
     return Deployment(plan.placement, caches, f"{plan.inputs.count} × {plan.inputs.gpu_name}")
 
 
 def arms_plan(spec_file: SpecFile) -> MemoryPlan:
     """The memory of both arms: with the engines, as in their repositories; before these are built, by checkpoints."""
     try:
-        engines, _ = read_engines(spec_file, ROLES)
+        engines, _ = read_engines(spec_file, spec_file.spec.roles)
     except ArtefactMissing:
         gpu, count = chosen_gpu(spec_file)
         return memory_plan(spec_file, gpu, check_pair(spec_file, weights=False).facts.surveys, count=count)
@@ -91,12 +92,12 @@ def _with_engines(spec_file: SpecFile, engines: Mapping[Role, ServedEngine]) -> 
     """The spec with every engine given as it lies there; a role that is not served stands for one that is."""
     spec = spec_file.spec
     some = next(iter(engines.values()))
-    found = {role: engines.get(role) or engines.get("target") or some for role in ROLES}
+    found = {role: engines.get(role) or engines.get("target") or some for role in spec.roles}
     length = min(engine.request_tokens for engine in engines.values())
     changed = spec.model_copy(
         update={
             "target": _as_engine(spec.target, found["target"]),
-            "draft": _as_engine(spec.draft, found["draft"]),
+            "draft": _as_engine(spec.draft, found["draft"]) if "draft" in found else spec.draft,
             "baseline": BaselineEngine(engine=found["baseline"].path),
             "build": spec.build.model_copy(update={"max_seq_len": length}),
         }
@@ -137,11 +138,11 @@ def _planned(plan: MemoryPlan, arm: Arm, role: Role) -> CacheSize:
 
 
 def _unplanned(
-    engines: Mapping[Role, ServedEngine], arms: tuple[Arm, ...], placement: Placement
+    spec: Spec, engines: Mapping[Role, ServedEngine], arms: tuple[Arm, ...], placement: Placement
 ) -> dict[Role, CacheSize]:
     sizes = {}
     for arm in arms:
-        roles = tuple(ARM_ROLES[arm].values())
+        roles = tuple(spec.models(arm).values())
         shared = len(roles) > 1 and bool(placement.shared)
         for role in roles:
             config = engines[role].config

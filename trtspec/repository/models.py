@@ -20,14 +20,15 @@ from trtspec.repository.tensors import (
     LEAF_INPUTS,
     LEAF_OUTPUTS,
     LOGITS_INPUTS,
+    LOOKUP_OUTPUTS,
 )
 from trtspec.spec.load import SpecFile
-from trtspec.spec.model import Serving, Speculation
-from trtspec.spec.names import ARM_ROLES, DRAFT, DRAFT_MODEL, FRONTEND_MODEL, TARGET_MODEL, Arm, Role
+from trtspec.spec.model import Serving, Spec, Speculation, TorchRuntime
+from trtspec.spec.names import DRAFT_MODEL, FRONTEND_MODEL, SPECULATIVE, TARGET_MODEL, Arm, Role
 
 __all__ = ["Engine", "FrontendValues", "arm_files", "frontend_model", "model_files", "read_engine"]
 
-_MOST_CACHED_TOKENS = 16384
+_LEAST_CACHED_TOKENS = 16384
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class Engine:
 class FrontendValues:
     """What the frontend is told of the engines behind it.
 
-    max_seq_len: tokens of a request, prompt and answer together. max_draft_length: 0 in an arm without a draft.
+    max_seq_len: tokens of a request, prompt and answer together. max_draft_length: 0 in the baseline arm.
     more: parameters that only some runtimes need.
     """
 
@@ -79,19 +80,21 @@ def arm_files(spec_file: SpecFile, arm: Arm, engines: dict[Role, Engine]) -> dic
     """Every file of the arm's repository with torch engines, relative path → content."""
     layout = Layout(spec_file, arm)
     files: dict[str, Content] = {}
-    for name, role in ARM_ROLES[arm].items():
+    for name, role in spec_file.spec.models(arm).items():
         engine = engines[role]
         files |= model_files(_leaf(spec_file, name, engine, layout.engine_path(name, engine.path)), leaf_files())
         files |= layout.engine_files(name, engine.path)
-    target = engines[ARM_ROLES[arm][TARGET_MODEL]]
+    target = engines[spec_file.spec.models(arm)[TARGET_MODEL]]
     values = FrontendValues(
         tokenizer_dir=layout.tokenizer_path(target.path),
         end_ids=target.end_ids,
         # the target engine has room for the draft tokens of the last round on top, which is no room for requests
         max_seq_len=target.max_seq_len - target.max_draft_len,
-        max_draft_length=target.max_draft_len if DRAFT in ARM_ROLES[arm].values() else 0,
+        max_draft_length=target.max_draft_len if arm == SPECULATIVE else 0,
         vocab_size=target.vocab_size,
         max_batch_size=spec_file.spec.build.max_batch_size,
+        # its random numbers are a function of seed, position and token: a draft that draws with them agrees more often
+        more={"draft_sampling": "shared"},
     )
     frontend = model_files(frontend_model(spec_file, arm, values), frontend_files())
     return files | frontend | layout.tokenizer_files(target.path)
@@ -105,22 +108,41 @@ def model_files(spec: ModelSpec, sources: Mapping[str, Path]) -> dict[str, Conte
 
 
 def _leaf(spec_file: SpecFile, name: str, engine: Engine, path: str) -> ModelSpec:
-    batch = spec_file.spec.build.max_batch_size
+    batch, torch = spec_file.spec.build.max_batch_size, spec_file.spec.torch
     parameters = {
         "gpt_model_path": path,
-        # keys and values of finished sequences that are kept for reuse
-        "max_tokens_in_paged_kv_cache": str(min(batch * engine.max_seq_len, _MOST_CACHED_TOKENS)),
+        # keys and values of running requests, and of finished ones that are kept for reuse
+        "max_tokens_in_paged_kv_cache": str(torch.kv_tokens or max(batch * engine.max_seq_len, _LEAST_CACHED_TOKENS)),
+        **_torch(torch),
     }
     return ModelSpec(name, batch, LEAF_INPUTS, LEAF_OUTPUTS, parameters)
 
 
+def _torch(torch: TorchRuntime) -> dict[str, str]:
+    """How the torch runtime computes; empty: as it chooses on the machine that serves."""
+
+    def optional(value: int | None) -> str:
+        return "" if value is None else str(value)
+
+    return {
+        "torch_device": torch.device,
+        "torch_threads": optional(torch.threads),
+        "torch_exact_rows": str(torch.exact_rows).lower(),
+        "torch_weights": torch.weights,
+        "torch_compile": str(torch.compile).lower(),
+        "torch_prompt_chunk": optional(torch.prompt_chunk),
+        "torch_max_waiting": str(torch.max_waiting),
+        "torch_max_waiting_tokens": optional(torch.max_waiting_tokens),
+    }
+
+
 def frontend_model(spec_file: SpecFile, arm: Arm, values: FrontendValues) -> ModelSpec:
     """The frontend of an arm, the same for every runtime."""
-    speculation = spec_file.spec.speculation
-    drafts = DRAFT_MODEL in ARM_ROLES[arm]
+    speculation, drafts = spec_file.spec.speculation, arm == SPECULATIVE
+    lookup = _lookup(spec_file.spec) if drafts else {}
     parameters = {
         "tensorrt_llm_model_name": TARGET_MODEL,
-        "tensorrt_llm_draft_model_name": DRAFT_MODEL if drafts else "",
+        "tensorrt_llm_draft_model_name": DRAFT_MODEL if DRAFT_MODEL in spec_file.spec.models(arm) else "",
         "tokenizer_dir": values.tokenizer_dir,
         "num_draft_tokens": str(speculation.draft_length if drafts else 0),
         "max_draft_length": str(values.max_draft_length),
@@ -129,11 +151,21 @@ def frontend_model(spec_file: SpecFile, arm: Arm, values: FrontendValues) -> Mod
         "vocab_size": str(values.vocab_size),
         "draft_timeout_seconds": str(speculation.draft_timeout),
         **_policy(speculation),
+        **lookup,
         **_limits(spec_file.spec.serving),
         **values.more,
     }
     inputs = FRONTEND_INPUTS + (LOGITS_INPUTS if drafts and speculation.acceptance == "logits" else ())
-    return ModelSpec(FRONTEND_MODEL, values.max_batch_size, inputs, FRONTEND_OUTPUTS, parameters)
+    outputs = FRONTEND_OUTPUTS + (LOOKUP_OUTPUTS if lookup else ())
+    return ModelSpec(FRONTEND_MODEL, values.max_batch_size, inputs, outputs, parameters)
+
+
+def _lookup(spec: Spec) -> dict[str, str]:
+    """How drafts are looked up in the text; nothing where they are not."""
+    if not spec.draft.looks_up:
+        return {}
+    length = "" if spec.lookup_length is None else str(spec.lookup_length)
+    return {"lookup": "true", "lookup_match": str(spec.draft.lookup_match), "lookup_length": length}
 
 
 def _policy(speculation: Speculation) -> dict[str, str]:

@@ -22,7 +22,7 @@ from trtspec.repository.tensorrt_engines import ServedEngine, read_engines, toke
 from trtspec.repository.tensors import Tensor
 from trtspec.rules.registry import Finding
 from trtspec.spec import Arm, Role, SpecFile
-from trtspec.spec.names import ARM_ROLES, DRAFT_MODEL, TARGET_MODEL
+from trtspec.spec.names import DRAFT_MODEL, SPECULATIVE, TARGET_MODEL
 
 __all__ = ["ArmFiles", "tensorrt_arms"]
 
@@ -62,7 +62,7 @@ class _Arm:
     @property
     def served(self) -> dict[str, ServedEngine]:
         """Model → engine behind it."""
-        return {model: self.engines[role] for model, role in ARM_ROLES[self.arm].items()}
+        return {model: self.engines[role] for model, role in self.spec_file.spec.models(self.arm).items()}
 
     @property
     def fast_logits(self) -> bool:
@@ -82,13 +82,13 @@ def tensorrt_arms(spec_file: SpecFile, arms: tuple[Arm, ...]) -> tuple[dict[Arm,
     Raises ArtefactMissing for an engine that is not there, EngineRejected for one that may not be served,
     VersionUnsupported for a release without a C++ model, PairError when an arm does not fit on its GPUs.
     """
-    roles = tuple(dict.fromkeys(role for arm in arms for role in ARM_ROLES[arm].values()))
+    models = {arm: spec_file.spec.models(arm) for arm in arms}
+    roles = tuple(dict.fromkeys(role for found in models.values() for role in found.values()))
     engines, findings = read_engines(spec_file, roles)
     contracts = {role: contract_for(engine.config.version) for role, engine in engines.items()}
     deployment = plan_deployment(spec_file, engines, arms)
     made = {
-        arm: _arm_files(_Arm(spec_file, arm, engines, deployment, contracts[ARM_ROLES[arm][TARGET_MODEL]]))
-        for arm in arms
+        arm: _arm_files(_Arm(spec_file, arm, engines, deployment, contracts[models[arm][TARGET_MODEL]])) for arm in arms
     }
     return made, findings
 
@@ -104,7 +104,7 @@ def _arm_files(arm: _Arm) -> ArmFiles:
         tokenizer_dir=arm.layout.tokenizer_path(tokenizer),
         end_ids=arm.served[TARGET_MODEL].end_ids,
         max_seq_len=_request_tokens(arm),
-        max_draft_length=arm.served[TARGET_MODEL].config.max_draft_len if DRAFT_MODEL in arm.served else 0,
+        max_draft_length=arm.served[TARGET_MODEL].config.max_draft_len if arm.arm == SPECULATIVE else 0,
         vocab_size=arm.served[TARGET_MODEL].config.vocab_size,
         max_batch_size=min(_batch(arm, engine) for engine in arm.served.values()),
         more={
@@ -114,6 +114,8 @@ def _arm_files(arm: _Arm) -> ArmFiles:
             # samplingLayer.cpp, externalDraftTokensLayer.cpp: setup() of a request starts its random numbers from its
             # seed (from 0 without one), and every round is a request
             "seed_per_call": "true",
+            # for the same reason a draft's random numbers say nothing about the target's
+            "draft_sampling": "greedy",
         },
     )
     files |= model_files(frontend_model(arm.spec_file, arm.arm, values), frontend_files())

@@ -8,7 +8,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["FRONTEND_INPUTS", "FRONTEND_OUTPUTS", "LEAF_INPUTS", "LEAF_OUTPUTS", "LOGITS_INPUTS", "Tensor"]
+__all__ = [
+    "FRONTEND_INPUTS",
+    "FRONTEND_OUTPUTS",
+    "LEAF_INPUTS",
+    "LEAF_OUTPUTS",
+    "LOGITS_INPUTS",
+    "LOOKUP_OUTPUTS",
+    "Tensor",
+]
 
 
 @dataclass(frozen=True)
@@ -37,6 +45,7 @@ LEAF_INPUTS: tuple[Tensor, ...] = (
     Tensor("input_lengths", "TYPE_INT32"),
     Tensor("request_output_len", "TYPE_INT32"),
     *_optional("TYPE_INT32", "draft_input_ids", dims=(-1,)),
+    *_optional("TYPE_FP32", "draft_logits", dims=(-1, -1)),
     *_optional("TYPE_INT32", "end_id", "pad_id"),
     *_optional("TYPE_INT32", "stop_words_list", "bad_words_list", dims=(2, -1)),
     *_optional("TYPE_BOOL", "stop", "streaming", "exclude_input_in_output"),
@@ -101,4 +110,11 @@ FRONTEND_OUTPUTS: tuple[Tensor, ...] = (
     Tensor("token_texts", "TYPE_STRING", (-1,), own=True),
     Tensor("token_sources", "TYPE_INT32", (-1,), own=True),
     Tensor("prompt_token_ids", "TYPE_INT32", (-1,), own=True),
+)
+
+# declared where drafts are looked up in the text: these of the counts above
+LOOKUP_OUTPUTS: tuple[Tensor, ...] = (
+    Tensor("num_lookup_steps", "TYPE_INT32", own=True),
+    Tensor("total_lookup_draft_tokens", "TYPE_INT32", own=True),
+    Tensor("total_accepted_lookup_draft_tokens", "TYPE_INT32", own=True),
 )

@@ -10,7 +10,7 @@ from typing import Any
 
 from trtspec.errors import BuildError, ServerError
 from trtspec.spec import Arm, SpecFile
-from trtspec.spec.names import ARM_ROLES, FRONTEND_MODEL
+from trtspec.spec.names import FRONTEND_MODEL
 
 __all__ = ["BACKEND", "Served", "ServedModel", "expected_served", "read_served"]
 
@@ -151,7 +151,7 @@ def expected_served(spec_file: SpecFile, arm: Arm) -> Served:
 
     spec = spec_file.spec
     if spec.runtime != "tensorrt_llm":
-        names = [*ARM_ROLES[arm], FRONTEND_MODEL]
+        names = [*spec.models(arm), FRONTEND_MODEL]
         return Served(tuple(ServedModel(name, "python") for name in names), "spec")
     count = max(spec.target.world_size, spec.draft.world_size, spec.hardware.count if spec.hardware else 1)
     placement = place(spec, count)
@@ -167,7 +167,7 @@ def expected_served(spec_file: SpecFile, arm: Arm) -> Served:
             fast_logits=bool(launch.participant_ids),
             folders=(_engine_folder(spec_file, role),),
         )
-        for model, role in ARM_ROLES[arm].items()
+        for model, role in spec.models(arm).items()
     ]
     return Served((*models, ServedModel(FRONTEND_MODEL, "python")), "spec")
 

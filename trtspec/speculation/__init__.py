@@ -3,18 +3,22 @@
 This package is copied into the generated model repository and runs there as `speculation`, inside Triton.
 """
 
-from .counters import Counters
+from .counters import Counters, Lookups
 from .detokenize import Decode, IncrementalDecoder
+from .drafting import Drafting, DraftLimits, Proposal
 from .leaves import Cancelled, DraftLeaf, Expired, LeafError, TargetLeaf
 from .loop import LENGTH, STOP, STOP_WORD, Chunk, Generation, Limits, Models, Surroundings
+from .ngram import NgramDraft
 from .policy import Adaptive, DraftPolicy, Fixed, Schedule, clipped, fixed_length
 from .settle import Settled, settle
 from .stopping import StopWords
-from .transcript import Piece, Token, Transcript
+from .transcript import DRAFTED, LOOKED_UP, Piece, Source, Token, Transcript
 from .words import completed_word, pack_words, unpack_words
 
 __all__ = [
+    "DRAFTED",
     "LENGTH",
+    "LOOKED_UP",
     "STOP",
     "STOP_WORD",
     "Adaptive",
@@ -23,17 +27,23 @@ __all__ = [
     "Counters",
     "Decode",
     "DraftLeaf",
+    "DraftLimits",
     "DraftPolicy",
+    "Drafting",
     "Expired",
     "Fixed",
     "Generation",
     "IncrementalDecoder",
     "LeafError",
     "Limits",
+    "Lookups",
     "Models",
+    "NgramDraft",
     "Piece",
+    "Proposal",
     "Schedule",
     "Settled",
+    "Source",
     "StopWords",
     "Surroundings",
     "TargetLeaf",

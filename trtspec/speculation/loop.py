@@ -8,19 +8,17 @@ from dataclasses import dataclass
 
 from .counters import Counters
 from .detokenize import Decode
-from .leaves import Cancelled, DraftLeaf, LeafError, TargetLeaf
-from .policy import DraftPolicy, clipped
-from .settle import cut_at_end, first_piece, new_tokens, settle, usable_draft
-from .transcript import Token, Transcript
+from .drafting import Drafting, DraftLimits
+from .leaves import Cancelled, DraftLeaf, TargetLeaf
+from .policy import DraftPolicy
+from .settle import cut_at_end, first_piece, new_tokens, settle
+from .transcript import DRAFTED, LOOKED_UP, Source, Token, Transcript
 
 __all__ = ["LENGTH", "STOP", "STOP_WORD", "Chunk", "Generation", "Limits", "Models", "Surroundings"]
 
 STOP = "stop"
 LENGTH = "length"
 STOP_WORD = "stop_word"
-
-# After so many rounds in a row in which the draft had nothing to offer, it is not asked again.
-_EMPTY_DRAFTS = 2
 
 
 @dataclass(frozen=True)
@@ -38,11 +36,17 @@ class Limits:
 
 @dataclass(frozen=True)
 class Models:
-    """The leaves of a request (no draft: plain generation) and the tokenizer's decode."""
+    """The leaves of a request, the tokenizer's decode, and who drafts (nobody: plain generation).
+
+    `lookup` is asked first and may find nothing; `lookup_length` are the tokens that it proposes, None: as many as the
+    policy wants.
+    """
 
     target: TargetLeaf
     decode: Decode
     draft: DraftLeaf | None = None
+    lookup: DraftLeaf | None = None
+    lookup_length: int | None = None
 
 
 def _alone() -> int:
@@ -92,8 +96,8 @@ class Generation:
         self._transcript = Transcript(models.decode, limits.stop_words)
         self._word_ids = limits.stop_ids - set(limits.end_ids)
         self._enders = (*limits.end_ids, *sorted(self._word_ids))
-        self._empty_drafts = 0
-        self._speculating = models.draft is not None
+        draft_limits = DraftLimits(limits.max_draft_length, limits.vocab_size, self._enders)
+        self._drafting = Drafting(draft_limits, models.draft, models.lookup, models.lookup_length)
         self._finish = ""
         self.counters = Counters()
 
@@ -130,49 +134,31 @@ class Generation:
 
     def _wanted(self) -> int:
         """The draft length that the policy wants now."""
-        return self._policy.length(self._around.running()) if self._speculating else 0
+        return self._policy.length(self._around.running()) if self._drafting else 0
 
     async def _round(self, wanted: int, cancelled: Callable[[], bool]) -> None:
+        """A draft and its verification.
+
+        Where the text holds no draft the target makes one token, and the text is looked at again: a stream of a few
+        tokens costs more than it saves, as its inner call takes longer and a draft that is found meanwhile has to wait.
+        """
         _check(cancelled)
-        draft = await self._propose(wanted)
-        if not self._speculating:
+        proposal = await self._drafting.propose(self._ids, wanted, self._room)
+        if proposal.failure:
+            self.counters = self.counters.with_fallback(proposal.failure)
+        if proposal.asked_text and not proposal.looked_up:
+            self.counters = self.counters.with_miss()
+        if not self._drafting:
             return
+        draft = proposal.tokens
         _check(cancelled)
         returned = await self._models.target.verify(self._ids, draft)
         new = new_tokens(self._ids, returned, draft, len(draft) + 1)
         outcome = settle(draft, new, self._enders)
-        self.counters = self.counters.with_round(len(draft), outcome.accepted)
+        self.counters = self.counters.with_round(len(draft), outcome.accepted, looked_up=proposal.looked_up)
         self._policy = self._policy.after_round(len(draft), outcome.accepted)
-        self._append(outcome.tokens, outcome.accepted, ended=outcome.ended)
-
-    async def _propose(self, wanted: int) -> tuple[int, ...]:
-        """The tokens to verify in this round; a draft that fails is not asked again in this request."""
-        count = clipped(wanted, remaining=self._room, engine_limit=self._limits.max_draft_length)
-        assert self._models.draft is not None
-        if count == 0:
-            return ()
-        try:
-            raw = self._without_echo(await self._models.draft.propose(self._ids, count), count)
-        except Cancelled:
-            raise
-        except Exception as error:  # noqa: BLE001 - whatever the draft does, the request goes on without it
-            return self._fall_back(error.reason if isinstance(error, LeafError) else "failed")
-        draft = usable_draft(raw, count, self._limits.vocab_size)
-        if draft is None:
-            return self._fall_back("invalid")
-        if not draft:
-            return self._fall_back("empty")
-        self._empty_drafts = 0
-        return cut_at_end(draft, self._enders)[0]
-
-    def _fall_back(self, reason: str) -> tuple[int, ...]:
-        self.counters = self.counters.with_fallback(reason)
-        self._empty_drafts += 1
-        self._speculating = reason == "empty" and self._empty_drafts < _EMPTY_DRAFTS
-        return ()
-
-    def _without_echo(self, raw: Sequence[int], count: int) -> tuple[int, ...]:
-        return new_tokens(self._ids, raw, (), count)
+        source = LOOKED_UP if proposal.looked_up else DRAFTED
+        self._append(outcome.tokens, outcome.accepted, source, ended=outcome.ended)
 
     async def _plain(self, cancelled: Callable[[], bool]) -> AsyncGenerator[Chunk, None]:
         """The target alone, in one streaming call: to the end of the request, or as far as the policy pauses."""
@@ -196,13 +182,13 @@ class Generation:
         yield self._last()
 
     def _plain_limit(self) -> int:
-        pause = self._policy.pause() if self._speculating else None
+        pause = self._policy.pause() if self._drafting else None
         return self._room if pause is None else max(1, min(pause, self._room))
 
-    def _append(self, tokens: Sequence[int], drafted: int = 0, *, ended: bool) -> None:
+    def _append(self, tokens: Sequence[int], drafted: int = 0, source: Source = DRAFTED, *, ended: bool) -> None:
         self._ids += tokens
         word = ended and bool(tokens) and tokens[-1] in self._word_ids
-        self._transcript.extend(tokens[:-1] if word else tokens, drafted)
+        self._transcript.extend(tokens[:-1] if word else tokens, drafted, source)
         if self._transcript.stopped or word:
             self._finish = STOP_WORD
         elif ended:

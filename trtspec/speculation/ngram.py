@@ -20,10 +20,8 @@ class NgramDraft:
     """`trtspec.speculation.DraftLeaf` for one request, whose tokens only ever grow.
 
     A draft continues the earlier occurrence that agrees with the end of the text over the most tokens, at least
-    `shortest` of them; of equals the latest. Without an occurrence it is empty, which is no failure.
+    `shortest` of them; of equals the latest. Without an occurrence it is empty, which is no failure (`Models.lookup`).
     """
-
-    may_be_empty = True
 
     def __init__(self, shortest: int = 2) -> None:
         if shortest < 1:

@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
 
 from .detokenize import Decode, IncrementalDecoder
 from .stopping import StopWords
 
-__all__ = ["Piece", "Token", "Transcript"]
+__all__ = ["DRAFTED", "LOOKED_UP", "Piece", "Source", "Token", "Transcript"]
+
+Source = Literal[0, 1, 2]
+DRAFTED: Source = 1
+LOOKED_UP: Source = 2
 
 
 @dataclass(frozen=True)
 class Token:
-    """One output token: its id, the text it added, and whether it was drafted and accepted."""
+    """One output token: its id, the text it added, and who proposed it (0: nobody, the target chose it itself)."""
 
     id: int
     text: str
-    drafted: bool
+    source: Source = 0
+
+    @property
+    def drafted(self) -> bool:
+        """Whether it was proposed and accepted."""
+        return self.source != 0
 
 
 @dataclass(frozen=True)
@@ -57,12 +67,12 @@ class Transcript:
         """Whether a stop word was found."""
         return self._stop.found is not None
 
-    def extend(self, ids: Sequence[int], drafted: int = 0) -> None:
-        """Add `ids`, the first `drafted` of which came from the draft; what follows a stop word is dropped."""
+    def extend(self, ids: Sequence[int], drafted: int = 0, source: Source = DRAFTED) -> None:
+        """Add `ids`, the first `drafted` of which came from `source`; what follows a stop word is dropped."""
         for index, token in enumerate(ids):
             if self.stopped:
                 return
-            self._add(Token(token, self._decoder.push(token), index < drafted))
+            self._add(Token(token, self._decoder.push(token), source if index < drafted else 0))
 
     def close(self) -> None:
         """No more tokens come: let through what was held back."""
@@ -73,7 +83,7 @@ class Transcript:
         if rest and self._waiting:
             last = self._waiting.pop()
             self._length -= len(last.token.text)
-            self._add(Token(last.token.id, last.token.text + rest, last.token.drafted), rest)
+            self._add(replace(last.token, text=last.token.text + rest), rest)
         elif rest:
             self._let_through(rest)
         if not self.stopped:

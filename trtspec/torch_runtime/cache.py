@@ -48,7 +48,11 @@ class PrefixCache:
         if kv.length == 0:
             return
         self._entries.append(_Entry(tokens[: kv.length], kv))
-        while self._entries and self.tokens > self._budget:
+        self.shrink(self._budget)
+
+    def shrink(self, tokens: int) -> None:
+        """Let go of the least recently used sequences until the rest has room for at most `tokens`."""
+        while self._entries and self.tokens > tokens:
             self._entries.pop(0)
 
     def take(self, prompt: list[int]) -> SequenceKV | None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from trtspec.errors import ArtefactMissing
+from trtspec.torch_runtime.linear import Weights
 
-__all__ = ["EngineConfig", "RuntimeOptions", "read_engine_config"]
+__all__ = ["Admission", "EngineConfig", "RuntimeOptions", "read_engine_config"]
 
 
 @dataclass(frozen=True)
@@ -26,35 +27,79 @@ class EngineConfig:
 
 
 @dataclass(frozen=True)
+class Admission:
+    """What an engine takes in; None: `kv_tokens` and `prompt_chunk` as the engine chooses, tokens without a limit.
+
+    kv_tokens: tokens whose keys and values may be in memory, of running and of kept sequences together.
+    prompt_chunk: prompt tokens in a pass that answers wait for.
+    max_waiting, max_waiting_tokens: requests, and tokens of them, that may wait for a place.
+    """
+
+    kv_tokens: int | None = None
+    prompt_chunk: int | None = None
+    max_waiting: int = 1024
+    max_waiting_tokens: int | None = None
+
+    @staticmethod
+    def from_parameters(given: Mapping[str, str]) -> Admission:
+        """Names: `max_tokens_in_paged_kv_cache` (NVIDIA's), `torch_prompt_chunk`, `torch_max_waiting`, `…_tokens`."""
+        waiting = _integer(given, "torch_max_waiting")
+        return Admission(
+            kv_tokens=_integer(given, "max_tokens_in_paged_kv_cache"),
+            prompt_chunk=_integer(given, "torch_prompt_chunk"),
+            max_waiting=Admission.max_waiting if waiting is None else waiting,
+            max_waiting_tokens=_integer(given, "torch_max_waiting_tokens"),
+        )
+
+
+@dataclass(frozen=True)
 class RuntimeOptions:
-    """How to run an engine; nothing here changes what it computes beyond the last bits.
+    """How to run an engine; only `weights` changes what it computes beyond the last bits.
 
     device: "auto" (CUDA when there is one), "cpu", "cuda" or "cuda:1".
     threads: CPU threads of a pass; None: OMP_NUM_THREADS, else half of the cores.
-    cache_tokens: tokens of finished sequences whose keys and values are kept for reuse.
     exact_rows: a row gets the same bits whatever shares its pass (costs a one-row pass about a tenth).
+    weights: on a CPU "exact", or rounded to "float16" or "int8".
+    compile: torch.compile for the layers on CUDA.
+    limits: what the engine takes in.
     """
 
     device: str = "auto"
     threads: int | None = None
-    cache_tokens: int = 16384
     exact_rows: bool = False
+    weights: Weights = "exact"
+    compile: bool = False
+    limits: Admission = field(default_factory=Admission)
 
     @staticmethod
     def from_parameters(parameters: Mapping[str, str]) -> RuntimeOptions:
         """The options in a Triton model's parameters; absent or empty ones keep their default.
 
-        Names: `torch_device`, `torch_threads`, `torch_exact_rows`, `max_tokens_in_paged_kv_cache`.
+        Names: `torch_device`, `torch_threads`, `torch_exact_rows`, `torch_weights`, `torch_compile`, and those of
+        `Admission.from_parameters`. ValueError where one says nothing.
         """
         defaults = RuntimeOptions()
         given = {key: value for key, value in parameters.items() if value}
-        threads = given.get("torch_threads")
         return RuntimeOptions(
             device=given.get("torch_device", defaults.device),
-            threads=None if threads is None else int(threads),
-            cache_tokens=int(given.get("max_tokens_in_paged_kv_cache", defaults.cache_tokens)),
+            threads=_integer(given, "torch_threads"),
             exact_rows=given.get("torch_exact_rows", "false").lower() == "true",
+            weights=_weights(given.get("torch_weights", defaults.weights)),
+            compile=given.get("torch_compile", "false").lower() == "true",
+            limits=Admission.from_parameters(given),
         )
+
+
+def _weights(name: str) -> Weights:
+    for known in get_args(Weights):
+        if name == known:
+            found: Weights = known
+            return found
+    raise ValueError(f"torch_weights is {name!r}, not one of {', '.join(get_args(Weights))}")
+
+
+def _integer(given: Mapping[str, str], name: str) -> int | None:
+    return int(given[name]) if name in given else None
 
 
 def read_engine_config(folder: Path) -> EngineConfig:

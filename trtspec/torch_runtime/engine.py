@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -14,16 +13,20 @@ from torch import Tensor
 
 from trtspec.errors import RequestFailed
 from trtspec.torch_runtime.attention import PackedBatch
-from trtspec.torch_runtime.cache import PrefixCache
-from trtspec.torch_runtime.config import EngineConfig
-from trtspec.torch_runtime.errors import RequestRefused
-from trtspec.torch_runtime.kv import KVShape, SequenceKV
+from trtspec.torch_runtime.config import Admission, EngineConfig
+from trtspec.torch_runtime.errors import EngineUnsupported, RequestRefused
+from trtspec.torch_runtime.kv import KVShape, padded
+from trtspec.torch_runtime.memory import KvMemory, MemoryUse
 from trtspec.torch_runtime.request import GenerationRequest, Listener, Stats, Update
 from trtspec.torch_runtime.sequence import Running
+from trtspec.torch_runtime.waiting import Waiting, WaitingLine, has_gone
 
-__all__ = ["Counters", "Engine", "Model"]
+__all__ = ["Counters", "Engine", "Load", "Model"]
 
-_CPU_CHUNK = 256  # prompt tokens of one sequence in a pass on a CPU: bounds how long the others stall
+# prompt tokens in a pass on a CPU: with answers waiting for it, and with nobody waiting
+_CPU_CHUNK, _CPU_ALONE = 64, 256
+_MOST_KEPT = 16384  # tokens of keys and values that there is always room for unless another limit is given
+_SHORT = 16  # rows up to which a request is no prompt: a token, a draft, what a draft model has to catch up
 
 
 class Model(Protocol):
@@ -48,10 +51,13 @@ class Counters:
 
 
 @dataclass(frozen=True)
-class _Waiting:
-    request: GenerationRequest
-    listener: Listener
-    cancelled: Callable[[], bool]
+class Load:
+    """What an engine has to do now: requests, tokens of those that wait, and memory."""
+
+    running: int
+    waiting: int
+    waiting_tokens: int
+    memory: MemoryUse
 
 
 def _never() -> bool:
@@ -61,11 +67,12 @@ def _never() -> bool:
 class Engine:
     """Serves requests from any thread; listeners are called on the worker thread and must be quick."""
 
-    def __init__(self, model: Model, config: EngineConfig, *, cache_tokens: int = 16384) -> None:
+    def __init__(self, model: Model, config: EngineConfig, limits: Admission | None = None) -> None:
         self.config = config
         self._model = model
-        self._cache = PrefixCache(cache_tokens, slack=config.max_draft_len + 2)
-        self._waiting: deque[_Waiting] = deque()
+        self._limits = limits or Admission()
+        self._memory = _memory(model.kv_shape, config, self._limits)
+        self._waiting = WaitingLine(self._limits)
         self._running: list[Running] = []
         self._counters = Counters()
         self._wake = threading.Condition()
@@ -79,20 +86,35 @@ class Engine:
         return self._counters
 
     @property
+    def load(self) -> Load:
+        """Requests in the engine, and the memory that they take."""
+        with self._wake:
+            return Load(len(self._running), len(self._waiting), self._waiting.tokens, self._memory.use)
+
+    @property
     def vocab_size(self) -> int:
         """Number of ids that the model knows."""
         return self._model.vocab_size
 
-    def submit(self, request: GenerationRequest, listener: Listener, cancelled: Callable[[], bool] = _never) -> None:
-        """Queue a request; RequestRefused at once when it can never be served.
+    def submit(
+        self,
+        request: GenerationRequest,
+        listener: Listener,
+        cancelled: Callable[[], bool] = _never,
+        *,
+        continues: bool = False,
+    ) -> None:
+        """Queue a request; RequestRefused at once when it can never be served, or with code "busy" beyond the limits.
 
-        `cancelled` is asked between passes; once it is true the request ends with an error of code "cancelled".
+        `cancelled` is asked between passes; once it is true the request ends with an error of code "cancelled". One
+        that `continues` an answer is never too many: the answer was let in when it began.
         """
         check_request(request, self.config, self._model.vocab_size)
         with self._wake:
             if self._closing:
                 raise RequestRefused("the engine is shutting down", code="unavailable")
-            self._waiting.append(_Waiting(request, listener, cancelled))
+            places = self.config.max_batch_size - len(self._running)
+            self._waiting.add(Waiting(request, listener, cancelled, continues), places)
             self._wake.notify()
 
     def close(self) -> None:
@@ -106,7 +128,7 @@ class Engine:
         torch.set_num_threads(torch.get_num_threads())  # the number of threads is a property of each thread
         with torch.inference_mode():
             while self._admit():
-                self._drop_cancelled()
+                self._drop_gone()
                 self._step()
         self._abandon()
 
@@ -117,32 +139,29 @@ class Engine:
                 self._wake.wait()
             if self._closing:
                 return False
-            room = self.config.max_batch_size - len(self._running)
-            admitted = [self._waiting.popleft() for _ in range(min(room, len(self._waiting)))]
-        for waiting in admitted:
-            self._start(waiting)
+            gone = self._waiting.drop_gone()
+            while waiting := self._waiting.take(self._fits):
+                self._start(waiting)
+        for waiting in gone:
+            _fail(waiting, _cancelled())
         return True
 
-    def _start(self, waiting: _Waiting) -> None:
+    def _fits(self, waiting: Waiting) -> bool:
+        return len(self._running) < self.config.max_batch_size and self._memory.fits(waiting.tokens)
+
+    def _start(self, waiting: Waiting) -> None:
         try:
-            kv = self._keys_and_values(waiting)
+            kv = self._memory.lend(list(waiting.request.prompt), waiting.tokens)
         except Exception as error:  # noqa: BLE001 - no memory for one request: the others go on
-            with contextlib.suppress(Exception):
-                waiting.listener(Update((), Stats(len(waiting.request.prompt), 0), error=_failure(error)))
+            _fail(waiting, _failure(error))
             return
         self._running.append(Running(waiting.request, waiting.listener, waiting.cancelled, kv))
         self._count(requests=1, reused=kv.length)
 
-    def _keys_and_values(self, waiting: _Waiting) -> SequenceKV:
-        if _is_cancelled(waiting.cancelled):
-            return SequenceKV(self._model.kv_shape)
-        prompt = list(waiting.request.prompt)
-        return self._cache.take(prompt) or SequenceKV(self._model.kv_shape, len(prompt) + 64)
-
-    def _drop_cancelled(self) -> None:
-        for running in [running for running in self._running if _is_cancelled(running.cancelled)]:
+    def _drop_gone(self) -> None:
+        for running in [running for running in self._running if has_gone(running.cancelled)]:
             self._retire(running)
-            running.fail(RequestFailed("cancelled by the client", code="cancelled"))
+            running.fail(_cancelled())
 
     def _step(self) -> None:
         chosen = self._schedule()
@@ -153,32 +172,43 @@ class Engine:
         try:
             batch = PackedBatch.build(parts, wanted, self._model.kv_shape.device)
             logits = self._model.forward(batch)
+            best = _best([running for running, _, count in chosen if count], logits)
         except Exception as error:  # noqa: BLE001 - whatever a kernel raises ends these requests, not the server
             self._fail_all([running for running, _, _ in chosen], error)
             return
         self._count(passes=1, rows=int(batch.tokens.shape[0]))
         for (running, _, count), part in zip(chosen, torch.split(logits, wanted), strict=True):
             if count:
-                self._deliver(running, part)
+                self._deliver(running, part, best[:count])
+                best = best[count:]
 
     def _schedule(self) -> list[tuple[Running, list[int], int]]:
         """Who computes which rows in the next pass; whoever waited longest comes first."""
-        budget = self.config.max_num_tokens
-        chunk = _CPU_CHUNK if self._model.kv_shape.device.type == "cpu" else budget
+        budget, prompts = self.config.max_num_tokens, self._prompt_rows()
         chosen, skipped = [], []
         for running in self._running:
-            rows, count = running.next_rows(min(budget, chunk))
+            long = running.pending > _SHORT
+            rows, count = running.next_rows(min(budget, prompts) if long else budget)
             if rows:
                 chosen.append((running, rows, count))
                 budget -= len(rows)
+                prompts -= len(rows) if long else 0
             else:
                 skipped.append(running)
         self._running = [*skipped, *(running for running, _, _ in chosen)]
         return chosen
 
-    def _deliver(self, running: Running, logits: Tensor) -> None:
+    def _prompt_rows(self) -> int:
+        """Rows of prompts in the next pass: fewer when answers wait for it, and one judged block at least."""
+        if self._limits.prompt_chunk is None and self._model.kv_shape.device.type != "cpu":
+            return self.config.max_num_tokens
+        waited_for = any(running.pending <= _SHORT for running in self._running)
+        chunk = self._limits.prompt_chunk or (_CPU_CHUNK if waited_for else _CPU_ALONE)
+        return max(chunk, max((running.judged for running in self._running), default=1))
+
+    def _deliver(self, running: Running, logits: Tensor, best: list[int]) -> None:
         try:
-            update = running.absorb(logits)
+            update = running.absorb(logits, best)
         except Exception as error:  # noqa: BLE001 - what one request asks for must not end the worker
             self._fail_all([running], error)
             return
@@ -191,21 +221,26 @@ class Engine:
                 self._retire(running)
 
     def _retire(self, running: Running) -> None:
-        self._running.remove(running)
-        self._cache.put(running.tokens, running.kv)
+        with self._wake:
+            self._running.remove(running)
+            self._memory.give_back(running.kv, running.tokens)
 
     def _fail_all(self, failed: list[Running], error: Exception) -> None:
         for running in failed:
-            self._running.remove(running)
+            with self._wake:
+                self._running.remove(running)
+                self._memory.discard(running.kv)
             running.fail(_failure(error))
 
     def _abandon(self) -> None:
         stopping = RequestFailed("the engine is shutting down", code="unavailable")
-        kv = SequenceKV(self._model.kv_shape)
-        left = [Running(item.request, item.listener, item.cancelled, kv) for item in self._waiting]
-        for running in [*self._running, *left]:
-            running.fail(stopping)
-        self._running, self._waiting = [], deque()
+        with self._wake:
+            running, self._running = self._running, []
+            waiting = self._waiting.clear()
+        for one in running:
+            one.fail(stopping)
+        for another in waiting:
+            _fail(another, stopping)
 
     def _count(self, **more: int) -> None:
         totals = {name: getattr(self._counters, name) + amount for name, amount in more.items()}
@@ -216,12 +251,36 @@ def _failure(error: Exception) -> RequestFailed:
     return RequestFailed(f"the forward pass failed: {error}", code="engine_failed")
 
 
-def _is_cancelled(ask: Callable[[], bool]) -> bool:
-    """What `ask` says; a client that cannot be asked any more is gone."""
-    try:
-        return ask()
-    except Exception:  # noqa: BLE001 - see above
-        return True
+def _best(judged: list[Running], logits: Tensor) -> list[int]:
+    """The likeliest token of each row, in one operation for all requests; nothing where none of them asks for it."""
+    if not any(running.takes_the_best for running in judged):
+        return []
+    best: list[int] = logits.argmax(-1).tolist()
+    return best
+
+
+def _cancelled() -> RequestFailed:
+    return RequestFailed("cancelled by the client", code="cancelled")
+
+
+def _fail(waiting: Waiting, error: RequestFailed) -> None:
+    """End a request that never started."""
+    with contextlib.suppress(Exception):  # a listener that is gone needs no answer
+        waiting.listener(Update((), Stats(len(waiting.request.prompt), 0), error=error))
+
+
+def _memory(shape: KVShape, config: EngineConfig, limits: Admission) -> KvMemory:
+    """EngineUnsupported when the limit is too small for one request of full length."""
+    longest = padded(config.max_seq_len)
+    tokens = limits.kv_tokens or max(config.max_batch_size * longest, _MOST_KEPT)
+    if tokens < config.max_seq_len:
+        raise EngineUnsupported(
+            f"{tokens} tokens of keys and values are not enough for one request of max_seq_len {config.max_seq_len}",
+            fix=f"set torch.kv_tokens to {longest} or more, or a smaller build.max_seq_len",
+        )
+    return KvMemory(
+        shape, max(tokens, longest), slack=config.max_draft_len + 2, share=min(longest, tokens // config.max_batch_size)
+    )
 
 
 def check_request(request: GenerationRequest, config: EngineConfig, vocab_size: int) -> None:

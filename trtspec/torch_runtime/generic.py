@@ -11,11 +11,14 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import pad
 
 from trtspec.torch_runtime.attention import PackedAttention, PackedBatch
+from trtspec.torch_runtime.compiled import CompiledLayers, padded_rows
+from trtspec.torch_runtime.config import RuntimeOptions
 from trtspec.torch_runtime.errors import EngineUnsupported
 from trtspec.torch_runtime.kv import KVShape, SequenceKV
-from trtspec.torch_runtime.linear import Linear, pack_linear
+from trtspec.torch_runtime.linear import Linear, Weights, best_packing, pack_linear
 
 __all__ = ["GenericModel"]
 
@@ -35,6 +38,7 @@ class GenericModel:
     def __init__(self, model: Any, device: torch.device) -> None:
         config = model.config.get_text_config()
         self._model = model
+        self._compiled: CompiledLayers | None = None
         self._heads: int = config.num_attention_heads
         head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
         kv_heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
@@ -43,9 +47,15 @@ class GenericModel:
 
     @staticmethod
     def load(
-        folder: Path, dtype: torch.dtype, device: torch.device, *, trust_remote_code: bool = False
+        folder: Path,
+        dtype: torch.dtype,
+        device: torch.device,
+        *,
+        trust_remote_code: bool = False,
+        options: RuntimeOptions | None = None,
     ) -> GenericModel:
         """The model in an engine folder; EngineUnsupported when packed passes would be wrong."""
+        chosen = options or RuntimeOptions()
         from transformers import AutoModelForCausalLM
         from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
@@ -62,22 +72,50 @@ class GenericModel:
         generic = GenericModel(model, device)
         generic._check()
         if device.type == "cpu":
-            _pack_linears(model)
+            _pack_linears(model, chosen.weights)
+        elif chosen.compile:
+            generic.compile_layers()
         return generic
+
+    def compile_layers(self, backend: str = "inductor") -> None:
+        """Compile the layers at the next pass; a failure then switches it off again."""
+        self._compiled = CompiledLayers(self._model, backend)
+
+    @property
+    def compiled(self) -> bool:
+        """Whether layers are compiled, or will be at the next pass."""
+        return self._compiled is not None
 
     def forward(self, batch: PackedBatch) -> Tensor:
         """Logits [n, vocab] of the wanted rows; the sequences of `batch` get the keys and values of this pass."""
+        logits = self._computed(batch)
+        batch.commit()
+        return logits
+
+    def _computed(self, batch: PackedBatch) -> Tensor:
+        if self._compiled is None:
+            return self._pass(batch, batch.tokens, batch.positions)
+        try:
+            self._compiled.begin(self.kv_shape.device)
+            missing = padded_rows(len(batch.tokens)) - len(batch.tokens)
+            return self._pass(batch, *(pad(rows, (0, missing)) for rows in (batch.tokens, batch.positions)))
+        except Exception as error:  # noqa: BLE001 - whatever a compiler raises; the pass is computed again without it
+            self._compiled.undo(error)
+            self._compiled = None
+            return self._computed(batch)
+
+    def _pass(self, batch: PackedBatch, tokens: Tensor, positions: Tensor) -> Tensor:
+        """One pass of the network, over the rows of `batch` and perhaps some more whose results are dropped."""
         _current.attention = PackedAttention(batch, self.kv_shape, self._heads)
         try:
             output = self._model(
-                input_ids=batch.tokens[None],
-                position_ids=batch.positions[None],
+                input_ids=tokens[None],
+                position_ids=positions[None],
                 use_cache=False,
                 logits_to_keep=batch.logit_rows,
             )
         finally:
             _current.attention = None
-        batch.commit()
         logits: Tensor = output.logits[0].float()
         return logits
 
@@ -110,6 +148,7 @@ class GenericModel:
         return torch.cat((begin, end))
 
 
+@torch.compiler.disable  # type: ignore[untyped-decorator]
 def _attend(
     module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **options: Any
 ) -> tuple[Tensor, None]:
@@ -132,10 +171,11 @@ def _attend(
 class _PackedLinear(nn.Module):
     """A prepacked `nn.Linear`."""
 
-    def __init__(self, linear: nn.Linear) -> None:
+    def __init__(self, linear: nn.Linear, weights: Weights) -> None:
         super().__init__()
         bias = None if linear.bias is None else linear.bias.detach()
-        self._apply_rows: Linear = pack_linear(linear.weight.detach(), bias)
+        weight = linear.weight.detach()
+        self._apply_rows: Linear = pack_linear(weight, bias, best_packing(weight, weights))
         self.out_features = linear.out_features
 
     def forward(self, rows: Tensor) -> Tensor:
@@ -143,8 +183,8 @@ class _PackedLinear(nn.Module):
         return flat.view(*rows.shape[:-1], self.out_features)
 
 
-def _pack_linears(model: nn.Module) -> None:
+def _pack_linears(model: nn.Module, weights: Weights) -> None:
     for parent in list(model.modules()):
         for name, child in list(parent.named_children()):
             if type(child) is nn.Linear:
-                setattr(parent, name, _PackedLinear(child))
+                setattr(parent, name, _PackedLinear(child, weights))

@@ -11,18 +11,19 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from trtspec.torch_runtime.linear import pack_linear
+from trtspec.torch_runtime.linear import Weights, best_packing, pack_linear
 
 __all__ = ["output_head"]
 
 Head = Callable[[Tensor], Tensor]
 
 
-def output_head(weight: Tensor, ids: Tensor | None = None) -> Head:
+def output_head(weight: Tensor, ids: Tensor | None = None, weights: Weights = "exact") -> Head:
     """A function from hidden rows [n, hidden] to logits [n, vocab]; -inf outside `ids` when they are given."""
+    form = best_packing(weight, weights)
     if ids is None:
-        return pack_linear(weight)
-    apply, size = pack_linear(weight[ids]), weight.shape[0]
+        return pack_linear(weight, packing=form)
+    apply, size = pack_linear(weight[ids], packing=form), weight.shape[0]
 
     def restricted(rows: Tensor) -> Tensor:
         logits = torch.full((rows.shape[0], size), -torch.inf)

@@ -27,16 +27,23 @@ class KVShape:
     dtype: torch.dtype = torch.float32
     device: torch.device = torch.device("cpu")  # noqa: RUF009 - immutable
 
+    @property
+    def token_bytes(self) -> int:
+        """Bytes of one token's keys and values."""
+        return self.layers * 2 * self.kv_heads * self.head_dim * self.dtype.itemsize
+
 
 class SequenceKV:
     """Keys and values [layers, 2, kv_heads, capacity, head_dim] of one sequence; `length` tokens are valid.
 
-    Everything behind `length` is finite, so that masked positions may be read.
+    Everything behind `length` is finite, so that masked positions may be read. `limit` is the length that the sequence
+    is expected to have in the end: buffers grow to that and not beyond, unless it turns out to be longer.
     """
 
-    def __init__(self, shape: KVShape, capacity: int = BLOCK) -> None:
+    def __init__(self, shape: KVShape, capacity: int = BLOCK, limit: int | None = None) -> None:
         self.shape = shape
         self.length = 0
+        self.limit = limit
         self.data = self._zeros(padded(capacity))
 
     @property
@@ -48,7 +55,8 @@ class SequenceKV:
         """Make room for `length` tokens in total."""
         if length <= self.capacity:
             return
-        grown = self._zeros(padded(max(length, 2 * self.capacity)))
+        wanted = 2 * self.capacity if self.limit is None else min(2 * self.capacity, self.limit)
+        grown = self._zeros(padded(max(length, wanted)))
         grown[:, :, :, : self.length] = self.data[:, :, :, : self.length]
         self.data = grown
 
@@ -59,7 +67,7 @@ class SequenceKV:
 
     def copy_prefix(self, length: int) -> SequenceKV:
         """A new sequence that starts with this one's first `length` tokens."""
-        other = SequenceKV(self.shape, max(2 * length, BLOCK))
+        other = SequenceKV(self.shape, length + BLOCK)
         other.data[:, :, :, :length] = self.data[:, :, :, :length]
         other.length = length
         return other

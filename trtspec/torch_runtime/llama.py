@@ -18,7 +18,7 @@ from torch.nn.functional import silu
 from trtspec.torch_runtime.attention import PackedAttention, PackedBatch
 from trtspec.torch_runtime.head import output_head
 from trtspec.torch_runtime.kv import KVShape
-from trtspec.torch_runtime.linear import Linear, exact_rows, pack_linear
+from trtspec.torch_runtime.linear import Linear, Weights, best_packing, exact_rows, pack_linear
 
 __all__ = ["LeanModel", "LeanOptions", "lean_supports"]
 
@@ -52,11 +52,15 @@ class _Layer:
 
 @dataclass(frozen=True)
 class LeanOptions:
-    """How to run the weights: longest sequence, equal bits for a row in any company, ids that a draft may propose."""
+    """How to run the weights: longest sequence, equal bits for a row in any company, ids that a draft may propose.
+
+    `weights` is what packing them may lose.
+    """
 
     max_positions: int
     exact_rows: bool = False
     draft_vocabulary: Tensor | None = None
+    weights: Weights = "exact"
 
 
 class LeanModel:
@@ -71,11 +75,14 @@ class LeanModel:
         self._scale = head_dim**-0.5
         self._eps: float = config.rms_norm_eps
         self._exact = options.exact_rows
+        self._weights = options.weights
         self._embedding = weights["model.embed_tokens.weight"]
         self._rotation = _rotation_table(config, options.max_positions)
         self._layers = [self._layer(config, weights, index) for index in range(config.num_hidden_layers)]
         self._norm = weights["model.norm.weight"].float()
-        self._head = output_head(weights.get("lm_head.weight", self._embedding), options.draft_vocabulary)
+        self._head = output_head(
+            weights.get("lm_head.weight", self._embedding), options.draft_vocabulary, self._weights
+        )
 
     def forward(self, batch: PackedBatch) -> Tensor:
         """Logits [n, vocab] of the wanted rows; the sequences of `batch` get the keys and values of this pass."""
@@ -119,13 +126,15 @@ class LeanModel:
         def fused(*names: str, change: Callable[[str, Tensor], Tensor] = lambda _name, tensor: tensor) -> Linear:
             parts = [change(name, weights[f"{prefix}{name}.weight"]) for name in names]
             biases = [weights.get(f"{prefix}{name}.bias") for name in names]
+            whole = torch.cat(parts)
+            form = best_packing(whole, self._weights)
             if all(bias is None for bias in biases):
-                return pack_linear(torch.cat(parts))
+                return pack_linear(whole, packing=form)
             filled = [
                 change(name, torch.zeros(part.shape[0]) if bias is None else bias)
                 for name, part, bias in zip(names, parts, biases, strict=True)
             ]
-            return pack_linear(torch.cat(parts), torch.cat(filled))
+            return pack_linear(whole, torch.cat(filled), form)
 
         def rotary_order(name: str, tensor: Tensor) -> Tensor:
             return tensor if name.endswith("v_proj") else _interleaved(tensor, size)

@@ -14,7 +14,7 @@ from trtspec.torch_runtime.engine import Engine, Model
 from trtspec.torch_runtime.generic import GenericModel
 from trtspec.torch_runtime.llama import LeanModel, LeanOptions, lean_supports
 
-__all__ = ["choose_device", "cpu_threads", "load_engine", "load_model"]
+__all__ = ["choose_device", "cpu_threads", "ignored_options", "load_engine", "load_model"]
 
 
 def load_engine(folder: Path, options: RuntimeOptions | None = None) -> Engine:
@@ -23,7 +23,7 @@ def load_engine(folder: Path, options: RuntimeOptions | None = None) -> Engine:
     torch.set_num_threads(cpu_threads(chosen.threads))
     config = read_engine_config(folder)
     model = load_model(folder, chosen)
-    return Engine(model, config, cache_tokens=max(chosen.cache_tokens, config.max_seq_len))
+    return Engine(model, config, chosen.limits)
 
 
 def load_model(folder: Path, options: RuntimeOptions) -> Model:
@@ -40,11 +40,19 @@ def load_model(folder: Path, options: RuntimeOptions) -> Model:
     if device.type == "cpu" and lean_supports(transformers_config):
         ids = read_draft_vocabulary(folder, transformers_config.vocab_size)
         vocabulary = None if ids is None else torch.tensor(ids)
-        lean = LeanOptions(config.max_seq_len, options.exact_rows, vocabulary)
+        lean = LeanOptions(config.max_seq_len, options.exact_rows, vocabulary, options.weights)
         return _lean(folder / "model.safetensors", transformers_config, lean)
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     dtype = torch.float32 if device.type == "cpu" else getattr(torch, config.dtype)
-    return GenericModel.load(network, dtype, device, trust_remote_code=config.trust_remote_code)
+    return GenericModel.load(network, dtype, device, trust_remote_code=config.trust_remote_code, options=options)
+
+
+def ignored_options(options: RuntimeOptions) -> list[str]:
+    """One sentence for each option that says nothing on this machine's device."""
+    if choose_device(options.device).type == "cpu":
+        return ["torch.compile is for CUDA; this engine runs on a CPU"] if options.compile else []
+    on_cpu = {"weights": options.weights != "exact", "exact_rows": options.exact_rows}
+    return [f"torch.{name} is for CPUs; this engine runs on CUDA" for name, given in on_cpu.items() if given]
 
 
 def cpu_threads(given: int | None) -> int:

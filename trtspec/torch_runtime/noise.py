@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import torch
 from torch import Tensor
 
-__all__ = ["gumbel", "uniform"]
+__all__ = ["as_gumbel", "even", "gumbel", "places", "uniform"]
 
 _MASK = (1 << 64) - 1
 _STEP = 0x9E3779B97F4A7C15
@@ -24,9 +27,24 @@ def gumbel(seed: int, position: int, ids: Tensor) -> Tensor:
     same token wherever their distributions agree, without knowing of each other (Daliri, Musco, Suresh: "Coupling
     without Communication and Drafter-Invariant Speculative Decoding", 2024).
     """
-    bits = _mixed(ids ^ _signed(_place(seed, position)))
+    return as_gumbel(even(ids ^ _signed(_place(seed, position))))
+
+
+def places(seed: int, positions: Sequence[int], ids: Tensor) -> Tensor:
+    """What `even` takes for the tokens `ids` (row i at position i of `positions`, or the same ids in each)."""
+    signed = torch.tensor([_signed(_place(seed, position)) for position in positions], device=ids.device)
+    return ids ^ signed[:, None]
+
+
+def even(places: Tensor) -> Tensor:
+    """Numbers evenly spread over (0, 1), float64, fixed functions of `places` (int64)."""
     # 53 bits and a half: never 0, never 1
-    even = ((bits >> 11) & ((1 << 53) - 1)).double().add_(0.5).mul_(2.0**-53)
+    bits = _mixed(places).bitwise_right_shift_(11).bitwise_and_((1 << 53) - 1)
+    return bits.double().add_(0.5).mul_(2.0**-53)
+
+
+def as_gumbel(even: Tensor) -> Tensor:
+    """The standard Gumbel noise that the numbers stand for; overwrites them."""
     return even.log_().neg_().log_().neg_()
 
 
@@ -43,16 +61,16 @@ def _mix(value: int) -> int:
 
 
 def _mixed(values: Tensor) -> Tensor:
-    """`_mix` of every element of an int64 tensor, whose arithmetic wraps."""
+    """`_mix` of every element of an int64 tensor, whose arithmetic wraps; in one buffer, since it is large."""
     values = values + _signed(_STEP)
-    values = (values ^ _shifted(values, _SHIFTS[0])) * _signed(_FACTORS[0])
-    values = (values ^ _shifted(values, _SHIFTS[1])) * _signed(_FACTORS[1])
-    return values ^ _shifted(values, _SHIFTS[2])
-
-
-def _shifted(values: Tensor, bits: int) -> Tensor:
-    """A logical shift to the right; torch's own keeps the sign."""
-    return (values >> bits) & ((1 << (64 - bits)) - 1)
+    buffer = torch.empty_like(values)
+    for shift, factor in zip(_SHIFTS, (*_FACTORS, None), strict=True):
+        # a logical shift to the right; torch's own keeps the sign
+        torch.bitwise_right_shift(values, shift, out=buffer)
+        values.bitwise_xor_(buffer.bitwise_and_((1 << (64 - shift)) - 1))
+        if factor is not None:
+            values.mul_(_signed(factor))
+    return values
 
 
 def _signed(value: int) -> int:

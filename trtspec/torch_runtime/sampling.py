@@ -13,10 +13,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from trtspec.torch_runtime.drawing import draw_rows
 from trtspec.torch_runtime.noise import gumbel
 from trtspec.torch_runtime.request import GenerationRequest, Sampling
 
-__all__ = ["candidates", "choose_tokens", "edited_rows", "log_probs"]
+__all__ = ["candidates", "choose_tokens", "edited_rows", "log_probs", "takes_the_best"]
 
 
 def choose_tokens(logits: Tensor, request: GenerationRequest, context: Sequence[int], generated: int) -> list[int]:
@@ -25,12 +26,21 @@ def choose_tokens(logits: Tensor, request: GenerationRequest, context: Sequence[
     `context` holds all tokens up to the last row's, so row i follows `context[: len(context) - n + 1 + i]`; `generated`
     tokens of the first row's context are new in this request (for min_tokens).
     """
-    if request.sampling.greedy and not _edited(request):
+    if takes_the_best(request):
         chosen: list[int] = logits.argmax(-1).tolist()
         return chosen
-    rows = edited_rows(logits, request, context, generated)
     first = len(context) - logits.shape[0] + 1
+    if not _edited(request):
+        drawn = draw_rows(logits, request.sampling, range(first, first + logits.shape[0]))
+        if drawn is not None:
+            return drawn
+    rows = edited_rows(logits, request, context, generated)
     return [_choose(row, request.sampling, first + index) for index, row in enumerate(rows)]
+
+
+def takes_the_best(request: GenerationRequest) -> bool:
+    """Whether the request's tokens are the likeliest ones of logits that nothing is done to."""
+    return request.sampling.greedy and not _edited(request)
 
 
 def edited_rows(logits: Tensor, request: GenerationRequest, context: Sequence[int], generated: int) -> list[Tensor]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from torch import Tensor
@@ -12,7 +12,7 @@ from trtspec.errors import RequestFailed
 from trtspec.torch_runtime.kv import SequenceKV
 from trtspec.torch_runtime.rejection import verify_by_logits
 from trtspec.torch_runtime.request import FinishReason, GenerationRequest, Listener, Stats, Update
-from trtspec.torch_runtime.sampling import choose_tokens, log_probs
+from trtspec.torch_runtime.sampling import choose_tokens, log_probs, takes_the_best
 
 __all__ = ["Running", "accepted_length"]
 
@@ -46,22 +46,36 @@ class Running:
         """New tokens so far."""
         return len(self.tokens) - len(self.request.prompt)
 
+    @property
+    def judged(self) -> int:
+        """Rows that need logits: those of the last known token and of the draft."""
+        return len(self.request.draft) + 1
+
+    @property
+    def pending(self) -> int:
+        """Rows that are not computed yet."""
+        return len(self.tokens) - self.kv.length + len(self.request.draft)
+
     def next_rows(self, budget: int) -> tuple[list[int], int]:
         """Tokens for the next pass, at most `budget`, and how many of the last of them need logits.
 
         The rows that are judged together (the last known token and the draft) are never split over two passes.
         """
         pending = [*self.tokens[self.kv.length :], *self.request.draft]
-        judged = len(self.request.draft) + 1
         if len(pending) <= budget:
-            return pending, judged
-        return pending[: min(budget, len(pending) - judged)], 0
+            return pending, self.judged
+        return pending[: min(budget, len(pending) - self.judged)], 0
 
-    def absorb(self, logits: Tensor) -> Update:
-        """Take in the logits of the judged rows; the update to send."""
+    @property
+    def takes_the_best(self) -> bool:
+        """Whether its tokens are the likeliest ones, and nothing else is to be done to the logits."""
+        return takes_the_best(self.request)
+
+    def absorb(self, logits: Tensor, best: Sequence[int] = ()) -> Update:
+        """Take in the logits of the judged rows, and their likeliest tokens if they are known; the update to send."""
         before = len(self.tokens)
         context = [*self.tokens, *self.request.draft]
-        self.accepted, chosen = self._judge(logits, context)
+        self.accepted, chosen = self._judge(logits, context, best)
         new = chosen[: self.accepted + 1][: self.request.max_new_tokens - self.generated]
         finish = self._extend(new)
         self.kv.truncate(min(self.kv.length, before + min(self.accepted, len(self.tokens) - before)))
@@ -71,11 +85,13 @@ class Running:
         chances = log_probs(logits, added) if self.request.return_log_probs else ()
         return Update(added, self.stats(), finish, logits=kept, log_probs=chances)
 
-    def _judge(self, logits: Tensor, context: list[int]) -> tuple[int, list[int]]:
+    def _judge(self, logits: Tensor, context: list[int], best: Sequence[int]) -> tuple[int, list[int]]:
         """How much of the draft is accepted, and the tokens from there on that count."""
         request = self.request
         if request.draft and request.draft_logits is not None and not request.sampling.greedy:
             return verify_by_logits(logits, request, context, self.generated)
+        if best and self.takes_the_best:
+            return accepted_length(request.draft, list(best)), list(best)
         chosen = choose_tokens(logits, request, context, self.generated)
         return accepted_length(request.draft, chosen), chosen
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import triton_python_backend_utils as pb_utils
 
 if TYPE_CHECKING:
-    from trtspec.speculation import Cancelled, Expired, Generation, LeafError, Limits, Models, Surroundings
+    from trtspec.speculation import Cancelled, Expired, Generation, LeafError, Limits, Models, NgramDraft, Surroundings
     from trtspec.triton_models.frontend_calls import Calls
     from trtspec.triton_models.frontend_chat import ChatTemplate
     from trtspec.triton_models.frontend_deployment import Deployment, reachable
@@ -44,7 +44,7 @@ else:
     from frontend_outputs import Responses
     from frontend_runtime import Task
     from frontend_tokenizer import load_tokenizer
-    from speculation import Cancelled, Expired, Generation, LeafError, Limits, Models, Surroundings
+    from speculation import Cancelled, Expired, Generation, LeafError, Limits, Models, NgramDraft, Surroundings
 
 _LONGEST_ERROR = 1000
 _FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
@@ -112,7 +112,10 @@ class TritonPythonModel:
         except RequestError as error:
             _fail(job, error.code, str(error), "INVALID_ARG")
         except LeafError as error:
-            _fail(job, "target_failed", f"target_failed: {error}", "INTERNAL")
+            if error.reason == "busy":
+                _fail(job, "busy", f"busy: {error}", "UNAVAILABLE")
+            else:
+                _fail(job, "target_failed", f"target_failed: {error}", "INTERNAL")
         except Expired as error:
             _fail(job, "timeout", f"timeout: {error}", "UNAVAILABLE")
         except Cancelled as error:
@@ -134,6 +137,7 @@ class TritonPythonModel:
             prompt,
             longest,
             details=request.details,
+            lookups=self._deployment.lookup,
             log_probs=job.meter.exchange.log_probs if request.log_probs else None,
             left_out=request.left_out,
             prefix=text if request.with_prompt else "",
@@ -158,7 +162,9 @@ class TritonPythonModel:
         if request.num_draft_tokens is not None:
             return request.num_draft_tokens
         deployment = self._deployment
-        return {"fixed": deployment.num_draft_tokens}.get(deployment.policy, deployment.max_draft_length)
+        if deployment.policy != "fixed":
+            return deployment.max_draft_length
+        return max(deployment.num_draft_tokens, deployment.lookup_length or 0)
 
     def _generation(self, request: Request, prompt: list[int], limits: Limits, meter: RequestMeter) -> Generation:
         deployment = self._deployment
@@ -167,6 +173,8 @@ class TritonPythonModel:
             TargetModel(self._calls, deployment.target_model, context, meter.exchange),
             self._tokenizer.decode,
             self._draft(request, context, meter.exchange),
+            self._lookup(request),
+            deployment.lookup_length if request.num_draft_tokens is None else None,
         )
         policy = deployment.draft_policy(request.num_draft_tokens)
         surroundings = Surroundings(lambda: self._calls.runtime.running, meter.step)
@@ -209,26 +217,32 @@ class TritonPythonModel:
             sampling=request.sampling,
             min_tokens_name=self._deployment.min_tokens_name,
             returns=("return_log_probs",) if request.log_probs else (),
-            reseed=self._deployment.seed_name if self._deployment.seed_per_call and _draws(request) else "",
+            reseed=self._deployment.seed_name if self._deployment.seed_per_call and request.draws else "",
         )
 
     def _draft(self, request: Request, context: Context, exchange: Exchange) -> DraftModel | None:
-        """Without logits the draft is greedy; with them its tokens have to be drawn as the target's are."""
+        """The draft, which draws its tokens as the target does where that makes them agree more often.
+
+        By logits it has to; by tokens it does where both see the same random numbers, else it is greedy. Where no
+        token is drawn, logits would decide nothing.
+        """
         deployment = self._deployment
         if not deployment.draft_model or request.num_draft_tokens == 0:
             return None
-        if request.logits:
+        if request.logits and request.draws:
             exchange.opaque = deployment.fast_logits
             context = replace(context, returns=("return_generation_logits",), salt=1)
+        elif deployment.shared_noise:
+            context = replace(context, returns=())
         else:
             greedy = {name: array for name, array in context.sampling.items() if name in _SHAPING}
             context = context.with_sampling(greedy)
         return DraftModel(self._calls, deployment.draft_model, context, exchange, deployment.draft_timeout)
 
-
-def _draws(request: Request) -> bool:
-    """Whether tokens may be drawn: a sampling input is given that can change a greedy choice at random."""
-    return not set(_SHAPING).issuperset(request.sampling)
+    def _lookup(self, request: Request) -> NgramDraft | None:
+        deployment = self._deployment
+        wanted = deployment.lookup and request.num_draft_tokens != 0
+        return NgramDraft(deployment.lookup_match) if wanted else None
 
 
 def _fail(job: _Job, code: str, text: str, kind: str) -> None:

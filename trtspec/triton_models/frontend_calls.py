@@ -40,6 +40,9 @@ _AWAY = ("not at ready state", "unknown model", "no available versions")
 _ALWAYS = ("output_ids", "sequence_length")
 _ON_REQUEST = {"return_log_probs": "output_log_probs", "return_generation_logits": "generation_logits"}
 _NEEDED = ("input_ids", "input_lengths", "request_output_len")
+# a call's parameter: it goes on with an answer that its model has begun, so it is never one too many
+_CONTINUES = {"trtspec_continues": True}
+_BUSY = "busy: "  # how the torch runtime's errors begin where too many requests wait
 
 
 @dataclass(frozen=True)
@@ -60,17 +63,22 @@ class Calls:
         self._cannot_stop: set[str] = set()
         self._prefix, self._numbers = uuid.uuid4().hex[:16], itertools.count()
 
-    async def call(self, model: str, tensors: Tensors, *, timeout: float | None = None) -> list[Result]:
-        """The responses of one inner request; LeafError when it fails or is late."""
-        request, request_id = self._request(model, tensors)
+    async def call(
+        self, model: str, tensors: Tensors, *, timeout: float | None = None, continues: bool = False
+    ) -> list[Result]:
+        """The responses of one inner request; LeafError when it fails or is late.
+
+        One that `continues` an answer may not be refused for want of room: the answer was let in when it began.
+        """
+        request, request_id = self._request(model, tensors, continues=continues)
         results: list[Result] = await Operation(
             model, lambda: self._collect(model, request), lambda: self._stop(model, tensors, request_id), timeout
         )
         return results
 
-    async def stream(self, model: str, tensors: Tensors) -> AsyncGenerator[Result, None]:
+    async def stream(self, model: str, tensors: Tensors, *, continues: bool = False) -> AsyncGenerator[Result, None]:
         """Each response of one inner request as it comes; closing ends the inner request too."""
-        request, request_id = self._request(model, tensors)
+        request, request_id = self._request(model, tensors, continues=continues)
         call = _Stream(self._used.responses(request))
         try:
             while True:
@@ -101,13 +109,16 @@ class Calls:
         call.leave(self.runtime)
         self._stop(model, tensors, request_id)
 
-    def _request(self, model: str, tensors: Tensors, request_id: str = "") -> tuple[Any, str]:
+    def _request(
+        self, model: str, tensors: Tensors, request_id: str = "", *, continues: bool = False
+    ) -> tuple[Any, str]:
         request_id = request_id or f"{self._prefix}-{next(self._numbers)}"
         request = pb_utils.InferenceRequest(
             model_name=model,
             request_id=request_id,
             requested_output_names=_outputs(tensors),
             inputs=list(tensors.values()),
+            **({"parameters": _CONTINUES} if continues else {}),
         )
         return request, request_id
 
@@ -274,4 +285,6 @@ def _leaf_error(error: object) -> LeafError:
     """The first line of an error (a Python backend puts a traceback below it)."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     text = lines[0][:400] if lines else type(error).__name__
+    if text.startswith(_BUSY):
+        return LeafError(text.removeprefix(_BUSY), "busy")
     return LeafError(text, "dead" if _DEAD in text.lower() else "failed")

@@ -37,7 +37,7 @@ class Deployment:
     """Model names, limits, end ids, and how drafts are made."""
 
     target_model: str
-    draft_model: str  # empty: this arm has no draft
+    draft_model: str  # empty: no second model drafts
     tokenizer_dir: str
     num_draft_tokens: int
     max_draft_length: int
@@ -58,6 +58,10 @@ class Deployment:
     min_tokens_name: str = "min_tokens"  # of the leaves; min_length up to TensorRT-LLM 0.19
     seed_name: str = "seed"  # random_seed up to 0.19
     seed_per_call: bool = False  # the leaves draw the same random numbers again in every call with the same seed
+    shared_noise: bool = False  # a draft that draws as the target does sees the same random numbers
+    lookup: bool = False  # drafts are looked up in the text first
+    lookup_match: int = 2
+    lookup_length: int | None = None  # None: as many tokens as the policy wants
 
     @classmethod
     def from_parameters(cls, parameters: Mapping[str, str]) -> Deployment:
@@ -86,11 +90,20 @@ class Deployment:
             min_tokens_name=given.get("min_tokens_input", "min_tokens"),
             seed_name=given.get("seed_input", "seed"),
             seed_per_call=_one_of(given, "seed_per_call", "false", "true") == "true",
+            shared_noise=_one_of(given, "draft_sampling", "greedy", "shared") == "shared",
+            lookup=_one_of(given, "lookup", "false", "true") == "true",
+            lookup_match=int(given.get("lookup_match", 2)),
+            lookup_length=int(given["lookup_length"]) if "lookup_length" in given else None,
         )
+
+    @property
+    def drafts(self) -> bool:
+        """Whether this arm speculates."""
+        return bool(self.draft_model) or self.lookup
 
     def draft_policy(self, asked: int | None) -> DraftPolicy:
         """The policy of a request: the number that it asks for, else the deployment's."""
-        if asked is not None or not self.draft_model or self.policy == "fixed":
+        if asked is not None or not self.drafts or self.policy == "fixed":
             return Fixed(self.num_draft_tokens if asked is None else asked)
         if self.policy == "schedule":
             return Schedule(self.schedule)

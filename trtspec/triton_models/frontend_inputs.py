@@ -87,6 +87,9 @@ _SWITCHES = {
         "num_spec_steps",
         "acceptance_histogram",
         "num_draft_fallbacks",
+        "num_lookup_steps",
+        "total_lookup_draft_tokens",
+        "total_accepted_lookup_draft_tokens",
     ),
 }
 
@@ -114,6 +117,7 @@ class Request:
     pad_id: int | None = None
     min_tokens: int = 0
     sampling: Mapping[str, Array] = field(default_factory=dict)  # the target's input names
+    draws: bool = False  # tokens may be drawn at random
     with_prompt: bool = False
     details: bool = False
     log_probs: bool = False
@@ -157,6 +161,7 @@ def read_request(tensors: Mapping[str, Array], deployment: Deployment) -> Reques
         pad_id=reader.integer("pad_id", -1) if "pad_id" in tensors else None,
         min_tokens=_at_least(0, "min_tokens", reader.integer("min_tokens", 0)),
         sampling=_sampling(reader, deployment),
+        draws=_draws(reader),
         with_prompt=not reader.switch("exclude_input_in_output", default=True),
         details=reader.switch("return_token_details"),
         log_probs=reader.switch("return_log_probs"),
@@ -261,7 +266,7 @@ def _draft_length(reader: _Reader, deployment: Deployment) -> int | None:
     if not reader.has("num_draft_tokens"):
         return None
     value = _at_least(0, "num_draft_tokens", reader.integer("num_draft_tokens", 0))
-    if value and not deployment.draft_model:
+    if value and not deployment.drafts:
         raise RequestError("invalid_request", f"num_draft_tokens is {value}, but this deployment has no draft model")
     if value > deployment.max_draft_length:
         limit = f"max_draft_length {deployment.max_draft_length} that the target engine was built with"
@@ -275,6 +280,15 @@ def _end_ids(reader: _Reader, deployment: Deployment) -> tuple[int, ...]:
         return deployment.end_ids
     end_id = reader.integer("end_id", -1)
     return (end_id,) if end_id >= 0 else ()
+
+
+def _draws(reader: _Reader) -> bool:
+    """Whether a sampling input is given that lets a token be drawn, and none that takes the likeliest."""
+    if reader.has("temperature") and reader.scalar("temperature") == 0:
+        return False
+    if reader.has("top_k") and reader.scalar("top_k") == 1:
+        return False
+    return any(reader.has(name) for name in ("temperature", "top_k", "top_p"))
 
 
 def _sampling_problem(name: str, value: Any, lowest: float) -> str | None:

@@ -124,6 +124,10 @@ class _Model:
             tensors |= self._context.before_min_tokens(made)
         return tensors
 
+    def begun(self, ids: Sequence[int]) -> bool:
+        """Whether the answer has tokens already."""
+        return len(ids) > self._context.prompt_length
+
     def _sequence(self, ids: Sequence[int]) -> Array:
         if len(ids) > self._buffer.shape[1]:
             larger = np.empty((1, 2 * len(ids)), np.int32)
@@ -144,7 +148,9 @@ class DraftModel(_Model):
     async def propose(self, ids: Sequence[int], count: int) -> list[int]:
         """`count` tokens after `ids`, in one inner request."""
         started = time.perf_counter()
-        results = await self._calls.call(self._model, self.tensors(ids, count), timeout=self._timeout)
+        results = await self._calls.call(
+            self._model, self.tensors(ids, count), timeout=self._timeout, continues=self.begun(ids)
+        )
         new = [token for result in results for token in result.ids]
         if "return_generation_logits" in self._context.returns:
             self._keep_logits(results)
@@ -166,12 +172,12 @@ class TargetModel(_Model):
         """The accepted part of `draft` and one token more, in one inner request."""
         started = time.perf_counter()
         tensors = self.tensors(ids, len(draft) + 1)
+        logits = self._exchange.take_logits(len(draft))  # none of a draft that was looked up
         if draft:
             tensors["draft_input_ids"] = pb_utils.Tensor("draft_input_ids", _row(draft))
-            logits = self._exchange.take_logits(len(draft))
             if logits is not None:
                 tensors["draft_logits"] = pb_utils.Tensor("draft_logits", logits)
-        results = await self._calls.call(self._model, tensors)
+        results = await self._calls.call(self._model, tensors, continues=self.begun(ids))
         new = [token for result in results for token in result.ids]
         for result in results:
             self._keep_log_probs(result)
@@ -182,7 +188,7 @@ class TargetModel(_Model):
         """Up to `limit` tokens after `ids`, as the leaf makes them, in one inner request."""
         tensors = self.tensors(ids, limit)
         tensors["streaming"] = pb_utils.Tensor("streaming", np.ones((1, 1), np.bool_))
-        async with aclosing(self._calls.stream(self._model, tensors)) as results:
+        async with aclosing(self._calls.stream(self._model, tensors, continues=self.begun(ids))) as results:
             async for result in results:
                 if result.ids:
                     self._keep_log_probs(result)

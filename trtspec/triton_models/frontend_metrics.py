@@ -54,10 +54,11 @@ class Metrics:
             self._observe(name, seconds)
 
     def round(self, drafted: int, seconds: float, parts: Mapping[str, float]) -> None:
-        """Count one round."""
+        """Count one round; without `parts` it is not timed."""
         with self._lock:
             self._add("trtspec_rounds_by_length_total", 1, (("length", str(drafted)),))
-            self._observe("trtspec_round_seconds", seconds)
+            if parts:
+                self._observe("trtspec_round_seconds", seconds)
             for part, value in parts.items():
                 self._add("trtspec_round_part_seconds_total", value, (("part", part),))
 
@@ -153,6 +154,7 @@ class RequestMeter:
     _counters: Counters = field(default_factory=Counters)
     _tokens: int = 0
     _text: bool = False
+    _begun: bool = False
     _round_end: float = 0.0
 
     def __post_init__(self) -> None:
@@ -168,6 +170,11 @@ class RequestMeter:
         metrics.add("trtspec_rounds_total", counters.rounds - before.rounds)
         metrics.add("trtspec_drafted_tokens_total", counters.drafted - before.drafted)
         metrics.add("trtspec_accepted_tokens_total", counters.accepted - before.accepted)
+        found, found_before = counters.looked_up, before.looked_up
+        metrics.add("trtspec_lookups_total", found.rounds - found_before.rounds, result="found")
+        metrics.add("trtspec_lookups_total", counters.misses - before.misses, result="nothing")
+        metrics.add("trtspec_lookup_drafted_tokens_total", found.drafted - found_before.drafted)
+        metrics.add("trtspec_lookup_accepted_tokens_total", found.accepted - found_before.accepted)
         for reason in counters.reasons[len(before.reasons) :]:
             metrics.add("trtspec_draft_fallbacks_total", reason=reason)
         self._counters, self._tokens = counters, tokens
@@ -179,7 +186,9 @@ class RequestMeter:
         if drafted:
             parts = {"draft": exchange.draft_seconds, "target": exchange.target_seconds}
             parts["overhead"] = seconds - sum(parts.values())
-            self.metrics.round(drafted, seconds, parts)
+            # the first step reads the prompt: it says nothing of what a round costs
+            self.metrics.round(drafted, seconds, parts if self._begun else {})
+        self._begun = True
         exchange.draft_seconds = exchange.target_seconds = 0.0
         self._round_end = now
 

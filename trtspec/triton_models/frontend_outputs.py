@@ -24,6 +24,7 @@ class Responses:
     prompt_ids: Sequence[int]
     draft_length: int
     details: bool = False
+    lookups: bool = False  # also what the text was good for
     log_probs: Sequence[float] | None = None  # of every output token so far; grows while the request runs
     left_out: frozenset[str] = frozenset()
     prefix: str = ""  # text before the first chunk
@@ -54,6 +55,12 @@ class Responses:
             "num_draft_fallbacks": _integers([counters.fallbacks]),
             "finish_reason": _strings([chunk.finish_reason]),
         }
+        if self.lookups:
+            arrays |= {
+                "num_lookup_steps": _integers([counters.looked_up.rounds]),
+                "total_lookup_draft_tokens": _integers([counters.looked_up.drafted]),
+                "total_accepted_lookup_draft_tokens": _integers([counters.looked_up.accepted]),
+            }
         if self.details:
             arrays |= self._details()
         if self.log_probs is not None:
@@ -65,7 +72,7 @@ class Responses:
         arrays = {
             "token_ids": _integers([token.id for token in self._tokens]),
             "token_texts": _strings([token.text for token in self._tokens]),
-            "token_sources": _integers([int(token.drafted) for token in self._tokens]),
+            "token_sources": _integers([token.source for token in self._tokens]),
         }
         return arrays | ({"prompt_token_ids": _integers(self.prompt_ids)} if self._first else {})
 

@@ -1,7 +1,7 @@
 """Triton Python model of the torch runtime: NVIDIA's `tensorrt_llm` tensors in front of a trtspec engine.
 
-Parameters: `gpt_model_path` (engine folder), `max_tokens_in_paged_kv_cache`, `torch_device`, `torch_threads`,
-`torch_exact_rows`.
+Parameters: `gpt_model_path` (engine folder), and those of `trtspec.torch_runtime.config.RuntimeOptions`. A request with
+the parameter `trtspec_continues` goes on with an answer that was begun: it is never refused as one too many.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ import numpy as np
 import triton_python_backend_utils as pb_utils
 
 from trtspec.torch_runtime.config import RuntimeOptions
-from trtspec.torch_runtime.loading import load_engine
+from trtspec.torch_runtime.loading import ignored_options, load_engine
 from trtspec.torch_runtime.request import Update
 from trtspec.torch_runtime.tensors import Answer, error_line, parse_request
 from trtspec.triton_models.frontend_deployment import BIRTH, reachable
+from trtspec.triton_models.leaf_metrics import LeafMetrics
 
 _POLL_SECONDS = 0.05  # asking whether a client is gone is a call to the server's process
 
@@ -36,7 +37,11 @@ class TritonPythonModel:
         self._outputs = {entry["name"] for entry in config["output"]}
         self._running: dict[str, threading.Event] = {}  # request id → set when it is to end
         folder = reachable(parameters["gpt_model_path"])
-        self._engine = load_engine(folder, RuntimeOptions.from_parameters(parameters))
+        options = RuntimeOptions.from_parameters(parameters)
+        for sentence in ignored_options(options):
+            pb_utils.Logger.log_warn(sentence)
+        self._engine = load_engine(folder, options)
+        self._metrics = LeafMetrics(config["name"], args["model_version"], lambda: self._engine.load)
 
     def execute(self, requests: list[Any]) -> None:
         """Queue the requests and return at once (decoupled)."""
@@ -48,7 +53,8 @@ class TritonPythonModel:
                 _send_error(sender, error)
 
     def finalize(self) -> None:
-        """Stop the engine's thread."""
+        """Stop the threads."""
+        self._metrics.close()
         self._engine.close()
 
     def _submit(self, request: Any, sender: Any) -> None:
@@ -84,7 +90,9 @@ class TritonPythonModel:
 
         gone = _polled(sender.is_cancelled)
         try:
-            self._engine.submit(parsed.generation, listen, lambda: stopped.is_set() or gone())
+            self._engine.submit(
+                parsed.generation, listen, lambda: stopped.is_set() or gone(), continues=_continues(request)
+            )
         except Exception:
             self._running.pop(request_id, None)
             raise
@@ -121,6 +129,11 @@ _FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
 
 def _send_error(sender: Any, error: Exception) -> None:
     sender.send(pb_utils.InferenceResponse(error=pb_utils.TritonError(error_line(error))), flags=_FINAL)
+
+
+def _continues(request: Any) -> bool:
+    parameters = request.parameters()
+    return bool(parameters) and bool(json.loads(parameters).get("trtspec_continues"))
 
 
 def _polled(ask: Callable[[], bool]) -> Callable[[], bool]:

@@ -38,6 +38,8 @@ _OPTIONS = (
     ("grpc.enable_retries", 0),
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 1000),
+    # a proxy of the environment would be part of what is measured
+    ("grpc.enable_http_proxy", 0),
     # channels to the same address must not share a socket: arms are measured apart
     ("grpc.use_local_subchannel_pool", 1),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import json
 import os
 import ssl
@@ -30,6 +31,8 @@ _KEEP_ALIVE = 4.0
 _KEY_VARIABLE = "TRTSPEC_API_KEY"
 _PORTS = {"http": 80, "https": 443}
 _OK = 200
+# the client is at its end, not the server
+_OUT_OF_FILES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.EADDRNOTAVAIL})
 
 # (arrival in ns of time.perf_counter_ns, data)
 Events = list[tuple[int, bytes]]
@@ -158,6 +161,9 @@ class HttpSession:
         except asyncio.TimeoutError:  # not TimeoutError before Python 3.11
             raise RequestFailed(f"no connection within {timeout:g} s", code="timeout") from None
         except (OSError, UnicodeError) as error:
+            if isinstance(error, OSError) and error.errno in _OUT_OF_FILES:
+                message = f"this machine opens no more connections: {error.strerror}"
+                raise RequestFailed(message, code="client_limit") from None
             raise RequestFailed(f"the server does not answer: {error}", code="unavailable") from None
 
     async def _connect(self) -> HttpConnection:

@@ -1,6 +1,12 @@
 from __future__ import annotations
 
+import contextlib
 import json
+import socket
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -84,3 +90,46 @@ def test_fetch_tells_why_there_is_nothing() -> None:
     assert "no http address" in str(fetch("file:///etc/hostname").reason)
     with serving([""], status=403) as url:
         assert "answers 403" in str(fetch(url).reason)
+
+
+def drip(connection: socket.socket) -> None:
+    """A head that never ends, a byte now and then, so that no single read takes long."""
+    with contextlib.suppress(OSError), connection:
+        connection.sendall(b"HTTP/1.1 200 OK\r\n")
+        while True:
+            connection.sendall(b"X")
+            time.sleep(0.02)
+
+
+def flood(connection: socket.socket) -> None:
+    with contextlib.suppress(OSError), connection:
+        connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+        while True:
+            connection.sendall(b"# " + b"x" * 65536 + b"\n")
+
+
+@pytest.mark.parametrize(("peer", "words"), [(drip, "not whole within"), (flood, "and more")])
+def test_a_server_that_never_ends_does_not_hold_anything_up(peer: Callable[[socket.socket], None], words: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=lambda: peer(listening.accept()[0]))
+        thread.start()
+        begin = time.monotonic()
+        found = fetch(f"http://127.0.0.1:{listening.getsockname()[1]}/metrics", timeout=0.5)
+        assert time.monotonic() - begin < 10
+        thread.join(20)
+    assert words in str(found.reason)
+
+
+def test_no_proxy_is_asked_for_metrics(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    monkeypatch.delenv("no_proxy", raising=False)
+    with serving([triton(requests=1)]) as url:
+        assert value(fetch(url), SUCCESS, "tensorrt_llm_bls") == 1
+
+
+def test_what_is_no_number_is_left_out() -> None:
+    values, _ = parse('nv_a_total{model="m"} NaN\nnv_b_total{model="m"} +Inf\nnv_c_total{model="m"} 2\n')
+    assert list(values.values()) == [2.0]
+    rows: list[Any] = [["nv_a", {}, number] for number in (float("nan"), float("inf"), True, 10**400, "1", 3)]
+    assert list(Scrape.of_json({"values": rows}).values.values()) == [3.0]

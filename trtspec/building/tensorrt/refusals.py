@@ -20,7 +20,7 @@ def refuse_pair(plan: BuildPlan, *, weights: bool) -> None:
     A spec that gives an engine without a checkpoint has no pair to look at: its engines are inspected.
     """
     spec = plan.spec_file.spec
-    if spec.target.checkpoint is not None and spec.draft.checkpoint is not None:
+    if spec.target.checkpoint is not None and (spec.draft.checkpoint is not None or not spec.draft.is_model):
         require_pair(plan.spec_file, weights=weights, gpu=plan.site.gpus.model)
 
 

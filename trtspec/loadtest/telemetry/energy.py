@@ -8,7 +8,7 @@ from typing import Any
 
 from trtspec.loadtest.telemetry.families import Family
 from trtspec.loadtest.telemetry.samples import Samples
-from trtspec.loadtest.telemetry.scrape import Growth
+from trtspec.loadtest.telemetry.scrape import Growth, is_number
 
 __all__ = ["energy", "spent"]
 
@@ -54,16 +54,12 @@ def spent(rows: Sequence[Mapping[str, Any]], spans: Sequence[Span]) -> float | N
 
     From its energy counter, linear between two samples; without one from its power, by the trapezoidal rule.
     """
-    counter = [(int(row["t_ns"]), float(row["energy"])) for row in rows if _number(row.get("energy"))]
-    power = [(int(row["t_ns"]), float(row["power"])) for row in rows if _number(row.get("power"))]
+    counter = [(int(row["t_ns"]), float(row["energy"])) for row in rows if is_number(row.get("energy"))]
+    power = [(int(row["t_ns"]), float(row["power"])) for row in rows if is_number(row.get("power"))]
     curve = counter if len(counter) >= 2 else _integral(power)
     if len(curve) < 2 or not spans:
         return None
     return sum(_at(curve, end) - _at(curve, begin) for begin, end in spans)
-
-
-def _number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _integral(power: Sequence[tuple[int, float]]) -> list[tuple[int, float]]:

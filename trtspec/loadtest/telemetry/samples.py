@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from trtspec.loadtest.telemetry.families import GAUGES, Family
-from trtspec.loadtest.telemetry.scrape import Scrape
+from trtspec.loadtest.telemetry.scrape import Scrape, is_number
 
 __all__ = ["FILE_NAME", "Samples", "gauges", "read_samples"]
 
@@ -66,7 +66,7 @@ def read_samples(path: Path) -> Samples:
 def _numbers(of: Any) -> dict[str, float]:
     if not isinstance(of, dict):
         return {}
-    return {str(model): float(number) for model, number in of.items() if isinstance(number, (int, float))}
+    return {str(model): float(number) for model, number in of.items() if is_number(number)}
 
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:

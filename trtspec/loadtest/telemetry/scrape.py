@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from trtspec.loadtest.telemetry.families import PREFIXES, Family
+from trtspec.loadtest.telemetry.page import PageError, read_page
 
-__all__ = ["Growth", "Scrape", "fetch", "growth", "parse", "value"]
+__all__ = ["Growth", "Scrape", "fetch", "growth", "is_number", "parse", "value"]
 
 Key = tuple[str, tuple[tuple[str, str], ...]]
 _BUCKET = "_bucket"
+_OK = 200
+_MOST = 1e300
 
 
 @dataclass(frozen=True)
@@ -38,35 +42,33 @@ class Scrape:
         """The scrape in `data`; rows of another shape are left out."""
         rows = {}
         for row in data.get("values") or []:
-            if (
-                isinstance(row, list)
-                and len(row) == 3
-                and isinstance(row[1], dict)
-                and isinstance(row[2], (int, float))
-            ):
+            if isinstance(row, list) and len(row) == 3 and isinstance(row[1], dict) and is_number(row[2]):
                 rows[str(row[0]), _labels(row[1])] = float(row[2])
         t_ns = data.get("t_ns")
         return cls(t_ns if isinstance(t_ns, int) else 0, rows, data.get("reason"))
 
 
-def fetch(url: str | None, *, timeout: float = 2.0) -> Scrape:
-    """What `url` (http://HOST:PORT/metrics) exports now; an empty scrape with the reason when it does not answer."""
-    import http.client
-    import urllib.error
-    import urllib.request
+def is_number(value: Any) -> bool:
+    """True for what a file's JSON holds as a number that can be reckoned with."""
+    return type(value) in {int, float} and -_MOST < value < _MOST
 
+
+def fetch(url: str | None, *, timeout: float = 2.0) -> Scrape:
+    """What `url` (http://HOST:PORT/metrics) exports now; an empty scrape with the reason when it does not answer.
+
+    Whatever is there, it takes little more than `timeout` seconds. Proxies of the environment are not asked.
+    """
     if url is None:
         return Scrape(time.perf_counter_ns(), reason="no address of metrics is known")
     if not url.startswith(("http://", "https://")):
         return Scrape(time.perf_counter_ns(), reason=f"{url} is no http address")
     try:
-        with urllib.request.urlopen(url, timeout=timeout) as answer:  # noqa: S310 - the scheme was checked
-            text = answer.read().decode("utf-8", errors="replace")
-    except urllib.error.HTTPError as error:
-        return Scrape(time.perf_counter_ns(), reason=f"{url} answers {error.code}")
-    except (OSError, ValueError, http.client.HTTPException) as error:
+        status, page = read_page(url, timeout)
+    except PageError as error:
         return Scrape(time.perf_counter_ns(), reason=f"{url} does not answer ({error})")
-    return Scrape(time.perf_counter_ns(), *parse(text))
+    if status != _OK:
+        return Scrape(time.perf_counter_ns(), reason=f"{url} answers {status}")
+    return Scrape(time.perf_counter_ns(), *parse(page.decode("utf-8", errors="replace")))
 
 
 def parse(text: str) -> tuple[dict[Key, float], str | None]:
@@ -80,8 +82,10 @@ def parse(text: str) -> tuple[dict[Key, float], str | None]:
             for sample in family.samples:
                 # the parser puts _total behind the names of counters that end otherwise
                 name = sample.name if sample.name in written else sample.name.removesuffix("_total")
-                if name.startswith(PREFIXES) and not name.endswith(_BUCKET):
-                    values[name, _labels(sample.labels)] = float(sample.value)
+                number = float(sample.value)
+                # NaN is how some say that there is nothing
+                if name.startswith(PREFIXES) and not name.endswith(_BUCKET) and math.isfinite(number):
+                    values[name, _labels(sample.labels)] = number
     except (ValueError, KeyError, IndexError) as error:
         return {}, f"the page of metrics cannot be read: {error}"
     return values, None if values else "no known metric is on the page"

@@ -53,7 +53,7 @@ def server_section(
     `telemetry` is that of measurement.json (what counters grew by), `samples` the gauges in between. What a server does
     not export is None with a `reason`.
     """
-    grown = {(entry.get("arm"), entry.get("load")): entry for entry in telemetry}
+    grown = {(str(entry.get("arm")), str(entry.get("load"))): entry for entry in telemetry}
     section: dict[str, dict[str, dict[str, Any]]] = {}
     for part in loads:
         section.setdefault(part.arm, {})[part.load] = _figures(part, grown.get((part.arm, part.load), {}), samples)

@@ -122,7 +122,7 @@ def _callees(facts: RepositoryFacts, caller: Caller) -> Iterator[tuple[Model, tu
     """Models that a caller calls, with the parts of its table that hold for each."""
     target, draft = facts.model(caller.target), facts.model(caller.draft)
     if target is not None:
-        yield target, ("leaf", "target") if draft is not None else ("leaf",)
+        yield target, ("leaf", "target") if draft is not None or caller.lookup else ("leaf",)
     if draft is not None:
         yield draft, ("leaf", "draft")
     for name in (PREPROCESSING, POSTPROCESSING) if caller.model.kind == "bls" else ():

@@ -163,7 +163,7 @@ def _frontend_limits(facts: RepositoryFacts) -> Iterator[Hit]:
             limits = [("max_seq_len", room, f"room for a request{of}")]
             if leaf.name == caller.target:
                 limits.append(("vocab_size", engine.vocab_size, f"vocab_size{of}"))
-                if caller.draft:
+                if caller.speculates:
                     limits += [
                         (key, engine.max_draft_len, f"max_draft_len{of}")
                         for key in ("max_draft_length", "num_draft_tokens")
@@ -195,13 +195,14 @@ def _exceeded(
     example="a target engine with max_draft_len 0 before a draft model",
 )
 def _without_drafts(facts: RepositoryFacts) -> Iterator[Hit]:
-    for caller, target, draft in facts.pairs:
+    for caller, target in facts.speculative:
         engine = facts.engine(target)
         if engine is not None and not (engine.speculates and engine.max_draft_len):
             message = f"its engine takes no draft tokens (mode {engine.speculative_mode}, max_draft_len "
-            message += f"{engine.max_draft_len}), and {caller.model.name} gives it those of {draft.name}"
+            whose = caller.draft or "its lookups"
+            message += f"{engine.max_draft_len}), and {caller.model.name} gives it those of {whose}"
             fix = "build it with --speculative_decoding_mode draft_tokens_external --max_draft_len N"
-            yield hit(facts, target, message, fix, mode=engine.speculative_mode, draft=draft.name)
+            yield hit(facts, target, message, fix, mode=engine.speculative_mode, draft=caller.draft)
 
 
 @rule(

@@ -37,11 +37,20 @@ class EngineView:
 
 @dataclass(frozen=True)
 class Caller:
-    """A model that calls others, with the names of those that run engines; draft: None when it names none."""
+    """A model that calls others, with the names of those that run engines; draft: None when it names none.
+
+    lookup: it finds drafts in the text, alone or before the draft model's.
+    """
 
     model: Model
     target: str
     draft: str | None
+    lookup: bool = False
+
+    @property
+    def speculates(self) -> bool:
+        """Whether it gives the target drafts."""
+        return self.draft is not None or self.lookup
 
 
 @dataclass(frozen=True)
@@ -79,6 +88,7 @@ class RepositoryFacts:
                 model,
                 model.value("tensorrt_llm_model_name") or TARGET_MODEL,
                 model.value("tensorrt_llm_draft_model_name"),
+                model.kind == "frontend" and model.flag("lookup"),
             )
             for model in self.parsed
             if model.kind in ("frontend", "bls")
@@ -89,6 +99,12 @@ class RepositoryFacts:
         """Callers whose target and draft are both there."""
         found = ((caller, self.model(caller.target), self.model(caller.draft)) for caller in self.callers)
         return tuple((caller, target, draft) for caller, target, draft in found if target and draft)
+
+    @property
+    def speculative(self) -> tuple[tuple[Caller, Model], ...]:
+        """Callers that speculate, with their target, where it is there."""
+        found = ((caller, self.model(caller.target)) for caller in self.callers if caller.speculates)
+        return tuple((caller, target) for caller, target in found if target)
 
     @property
     def image_version(self) -> str | None:

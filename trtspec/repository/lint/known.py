@@ -173,7 +173,7 @@ FRONTEND_PARAMETERS = (
 FRONTEND_OPTIONAL = (
     "draft_policy", "draft_schedule", "min_draft_length", "draft_off_below", "acceptance", "fast_logits",
     "max_prompt_bytes", "max_output_tokens", "max_words", "request_timeout_seconds", "min_tokens_input", "seed_input",
-    "seed_per_call",
+    "seed_per_call", "draft_sampling", "lookup", "lookup_match", "lookup_length",
 )  # fmt: skip
 # name in an older release or in a guide → today's (None: there is nothing in its place), and what became of it
 RENAMED_PARAMETERS: Mapping[str, tuple[str | None, str]] = {

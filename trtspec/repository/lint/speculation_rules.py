@@ -69,8 +69,9 @@ def _reuse(facts: RepositoryFacts) -> Iterator[Hit]:
 
 
 def _in_pairs(facts: RepositoryFacts) -> list[Model]:
-    """Targets and drafts, each once."""
-    return list({model.name: model for _, *models in facts.pairs for model in models}.values())
+    """Targets and drafts, each once; a target whose drafts are looked up as well."""
+    found = [model for _, *models in facts.pairs for model in models]
+    return list({model.name: model for model in (*found, *(target for _, target in facts.speculative))}.values())
 
 
 @rule(
