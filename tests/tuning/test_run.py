@@ -48,7 +48,7 @@ def search(spec_file: SpecFile, out: Path, **values: Any) -> TuneResult:
 @pytest.fixture(scope="module")
 def found(spec_file: SpecFile, tmp_path_factory: pytest.TempPathFactory) -> TuneResult:
     """One whole search at two loads."""
-    return search(spec_file, tmp_path_factory.mktemp("run") / "tune", concurrency=(1, 3), budget=8.0)
+    return search(spec_file, tmp_path_factory.mktemp("run") / "tune", concurrency=(1, 3), budget=14.0)
 
 
 def level(result: TuneResult, place: int) -> Any:
@@ -61,7 +61,7 @@ def test_the_best_length_is_found_and_confirmed_on_fresh_prompts(found: TuneResu
     alone = level(found, 0)
     assert alone["winner"] == "2"
     assert alone["confirmed"]["shown"]
-    # a token each 4 ms against three in 6, and 4 ms to the first
+    # a token each 8 ms against three in 12, and 4 ms to the first
     assert 1 < alone["confirmed"]["speedup"]["low"] < alone["confirmed"]["speedup"]["high"] < 3
     assert found.data["recommendation"]["lengths"]["1"] == 2
 
@@ -97,7 +97,7 @@ def test_the_folder_is_no_run_that_report_would_take(found: TuneResult) -> None:
     names = {path.name for path in found.path.iterdir()}
     assert {"provenance.json", "state.json", "tuning.json", "tuning.jsonl"} <= names
     assert "requests.jsonl" not in names
-    assert read_json(found.path / "tuning.json") == found.data
+    assert read_json(found.path / "tuning.json") == json.loads(json.dumps(found.data))
 
 
 def test_the_page_shows_every_chart(found: TuneResult) -> None:
@@ -116,7 +116,7 @@ def test_without_time_for_more_the_first_rung_decides(spec_file: SpecFile, tmp_p
 
 
 def test_where_nothing_pays_the_baseline_is_recommended(spec_file: SpecFile, tmp_path: Path) -> None:
-    with paced_pair({1: (1, 9.0), 2: (1, 20.0)}) as pair:
+    with paced_pair({1: (1, 16.0), 2: (1, 30.0)}) as pair:
         chosen = options(pair, tmp_path / "tune", spec_file, lengths=(1, 2), budget=2.0)
         result = tune(spec_file, chosen, SilentReporter())
     assert level(result, 0)["winner"] == "baseline"
