@@ -3,9 +3,9 @@
 Both run in one server, on one pair of leaves that answer at once, and are asked in turn, so that what else the machine
 does falls on both. A request makes ROUNDS rounds; its time over ROUNDS is one sample.
 
-On 2 busy cores: p50 1.51 ms beside 1.33 ms with one request at a time (three runs: 0.95 to 1.29 times the bare one),
-8.91 ms beside 7.31 ms with eight at once (1.13 to 1.26 times); 586 beside 748 and 848 beside 1083 rounds/s of one
-instance.
+On 2 CPUs: p50 1.26 ms beside 1.08 ms with one request at a time and 5.92 ms beside 4.77 ms with eight at once (1.16
+and 1.24 times the bare one) at load 1; 1.54 beside 1.20 and 6.98 beside 5.56 (1.28 and 1.26 times) after lookups and
+admission limits had come, at load 2.5. One instance makes 640 to 770 rounds/s alone, 1 130 to 1 320 with eight at once.
 
     python benchmarks/frontend_overhead.py [--rounds 40] [--requests 16] [--prompt 64] [--concurrency 1 8]
 """

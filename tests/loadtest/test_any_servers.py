@@ -6,6 +6,7 @@ import json
 import os
 import signal
 from collections import Counter
+from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,8 @@ import pytest
 
 from tests.builders import tiny_tokenizer_files, toy_spec
 from tests.loadtest.servers import chat_server, pace
-from tests.wire.sse_server import Asked, SseServer
-from trtspec.errors import UsageError
+from tests.wire.sse_server import Asked, SseServer, Step, events, json_answer
+from trtspec.errors import RecordsError, UsageError
 from trtspec.files import read_json
 from trtspec.loadtest import RunOptions, RunResult, Status, read_run, resume, run
 from trtspec.loadtest.machine import spec_facts
@@ -193,6 +194,36 @@ def test_an_interrupted_run_is_gone_on_with(tmp_path: Path) -> None:
     warm = [r for r in read_run(second.path).records if r.excluded == "warm-up" and r.start_ns > max(before.values())]
     assert {r.arm for r in warm} == set(ARMS), "the second part warms up too"
     assert read_json(second.path / "measurement.json")["resumed"] == {"parts": 2, "changed": []}
+
+
+def test_going_on_keeps_whole_lines_whatever_their_texts_hold(tmp_path: Path) -> None:
+    """JSON does not escape U+2028 and U+0085, which are ends of lines elsewhere."""
+    odd = "a\u2028b\u0085c\x0b\x1c "
+
+    def script(asked: Asked) -> Iterable[Step]:
+        if asked.method != "POST":
+            return json_answer({"data": [{"id": "m"}]})
+        piece = {"choices": [{"index": 0, "delta": {"content": odd}, "finish_reason": "stop"}]}
+        return events(piece, b"[DONE]", at_ms=3)
+
+    def listener(status: Status) -> None:
+        if status.done == 9:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with SseServer(script) as one, SseServer(script) as other:
+        urls: Any = {"baseline": f"{one.url}/v1", "speculative": f"{other.url}/v1"}
+        options = RunOptions(urls=urls, out=tmp_path / "run", concurrency=(1,), requests=10, max_tokens=4, counted=True)
+        assert run(None, options, SilentReporter(), listener).interrupted
+        file = tmp_path / "run" / "requests.jsonl"
+        file.write_bytes(file.read_bytes()[:-20])
+        result = resume(None, tmp_path / "run", SilentReporter())
+        assert {r.text for r in measured(result, "baseline")} == {odd}
+        kept = file.read_bytes()
+        file.write_bytes(kept.replace(b"\n", b"\nbroken\n", 1))
+        with pytest.raises(RecordsError, match="not valid JSON"):
+            resume(None, tmp_path / "run", SilentReporter())
+        assert file.read_bytes() == kept.replace(b"\n", b"\nbroken\n", 1), "nothing is measured into a broken file"
+    assert result.summary["arms"]["baseline"]["requests"]["ok"] == 10
 
 
 def test_what_cannot_be_gone_on_with(tmp_path: Path) -> None:

@@ -50,6 +50,18 @@ def test_a_level_without_a_finite_number_is_of_a_kind_of_its_own() -> None:
     assert parse_level("poisson 5/s").value == 5
 
 
+def test_a_line_without_end_is_refused_before_it_fills_the_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trtspec.loadtest.reading._STRETCH", 1 << 10)
+    monkeypatch.setattr("trtspec.loadtest.reading._LONGEST_LINE", 1 << 14)
+    path = write_lines(tmp_path / "requests.jsonl", [line(), line(prompt_id="x" * 8000), line()])
+    assert len(read_run(path).records) == 3
+    for text in ("x" * 40_000, line(prompt_id="x" * 40_000)):
+        with pytest.raises(RecordsError, match="a line has more than"):
+            read_run(write_lines(path, [line(), text, line()]))
+
+
 def test_numbers_as_large_as_they_may_be(tmp_path: Path) -> None:
     late = 2**61 - 1
     chunks = [{"t_ns": late, "text": "a", "tokens": 2**40}]

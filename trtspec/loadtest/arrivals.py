@@ -20,6 +20,7 @@ Arrivals = Literal["constant", "poisson", "gamma", "burst"]
 ARRIVALS: tuple[Arrivals, ...] = get_args(Arrivals)
 Kind = Literal["concurrency", "constant", "poisson", "gamma", "burst", "steps", "trace"]
 _MOST = 1e6
+_MOST_REQUESTS = 10_000_000
 _FOREVER = math.inf
 _LEAST_RATE = 0.01
 
@@ -135,6 +136,9 @@ def parse_profile(text: str) -> tuple[Segment, ...]:
         if segment.requests <= 0 or max(segment.rate, segment.until) > _MOST:
             raise UsageError(f"profile: {part!r} sends nothing, or more than {_MOST:,.0f} requests/s")
         segments.append(segment)
+    expected = sum(segment.requests for segment in segments)
+    if expected > _MOST_REQUESTS:
+        raise UsageError(f"profile: it sends {expected:,.0f} requests, more than {_MOST_REQUESTS:,}")
     return tuple(segments)
 
 

@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
+
 from trtspec.errors import UsageError
 from trtspec.loadtest.arrivals import Arrivals
 from trtspec.loadtest.stopping import Patience
@@ -95,19 +97,43 @@ class RunOptions:
 _PATHS = ("trace", "tokenizer", "calibration", "out")
 _GRPC = "gRPC"
 _TUPLES = ("concurrency", "rate", "categories", "language")
+_NEEDED = {"concurrency", "rate", "requests", "seed"}
+# a file is looked for where it is named
+_OTHER_RULES = {"trace"}
 
 
 def options_from_json(data: Mapping[str, Any]) -> RunOptions:
     """The options that a run was started with; UsageError when they are not of this version."""
+    missing = sorted(_NEEDED - set(data))
+    if missing:
+        raise UsageError(f"these are options of another version: no {', '.join(missing)}", where="provenance.json")
     known = {item.name for item in fields(RunOptions)}
     values = {name: value for name, value in data.items() if name in known}
-    for name in _PATHS:
-        values[name] = Path(values[name]) if values.get(name) else None
+    values.update({name: values.get(name) or None for name in _PATHS})
     try:
-        values.update({name: tuple(values[name]) for name in _TUPLES if name in values})
-        return RunOptions(**values)
-    except (KeyError, TypeError) as error:
-        raise UsageError(f"these are options of another version: {error}", where="provenance.json") from None
+        options = TypeAdapter(RunOptions).validate_python(values)
+    except ValidationError as error:
+        raise UsageError(f"these options cannot be used: {_complaint(error)}", where="provenance.json") from None
+    _require_valid(options)
+    return options
+
+
+def _require_valid(options: RunOptions) -> None:
+    """UsageError for a value that a spec's loadtest section would not take either."""
+    values = {name: getattr(options, name) for name in LoadTestOptions.model_fields if name not in _OTHER_RULES}
+    plain = {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+    if not options.concurrency:  # no closed loop beside open ones
+        del plain["concurrency"]
+    try:
+        LoadTestOptions.model_validate(plain)
+    except ValidationError as error:
+        raise UsageError(_complaint(error)) from None
+
+
+def _complaint(error: ValidationError) -> str:
+    first = error.errors(include_url=False)[0]
+    place = " ".join(str(part) for part in first["loc"][:1])
+    return f"{place.replace('_', '-')} {str(first['input'])[:60]}: {first['msg']}"
 
 
 def run_options(spec_file: SpecFile | None, **overrides: Any) -> RunOptions:
@@ -128,6 +154,7 @@ def run_options(spec_file: SpecFile | None, **overrides: Any) -> RunOptions:
     if asked & {"rate", "profile", "trace"} and not _wants_closed_loops(set(given), section.model_fields_set):
         values["concurrency"] = ()
     options = RunOptions(**values)
+    _require_valid(options)
     _check(options, spec_file)
     return options
 

@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from trtspec.errors import RecordsError
 from trtspec.loadtest.columns import RawBatch
@@ -24,9 +24,11 @@ from trtspec.loadtest.table import Table, joined
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["read_records", "read_table"]
+__all__ = ["NO_REQUESTS", "read_records", "read_table"]
 
+NO_REQUESTS = "no requests in it"
 _STRETCH = 16 * 2**20
+_LONGEST_LINE = 128 * 2**20
 # a file with fewer stretches is read faster than processes start
 _WORTH_PROCESSES = 4
 Warn = Callable[[str], None]
@@ -76,7 +78,7 @@ def read_table(path: Path, on_warning: Warn | None = None, *, processes: int | N
     except OSError as error:
         raise RecordsError(f"cannot be read: {error}", where=str(path)) from None
     if not any(len(part.offsets) for part in parsed):
-        raise RecordsError("no requests in it", where=str(path))
+        raise RecordsError(NO_REQUESTS, where=str(path))
     return _table(path, parsed)
 
 
@@ -93,11 +95,19 @@ def _stretches(path: Path) -> Iterator[_Stretch]:
         start = 0
         while start < size:
             stream.seek(min(start + _STRETCH, size))
-            stream.readline()
+            _skip_line(stream, path)
             end = stream.tell()
             stream.seek(end - 1)
             yield _Stretch(path, start, end, cut=stream.read(1) != b"\n")
             start = end
+
+
+def _skip_line(stream: IO[bytes], path: Path) -> None:
+    """Go to the end of this line; RecordsError for one that no request fills."""
+    start = stream.tell()
+    while (part := stream.readline(_STRETCH)) and not part.endswith(b"\n"):
+        if stream.tell() - start > _LONGEST_LINE:
+            raise RecordsError(f"a line has more than {_LONGEST_LINE >> 20} MiB, as no request has", where=str(path))
 
 
 def _parse_all(stretches: Sequence[_Stretch], processes: int | None) -> Iterator[_Parsed | _Broken]:

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from trtspec.errors import RecordsError, UsageError
-from trtspec.files import read_json, write_text
+from trtspec.files import read_json, write_bytes
 from trtspec.loadtest.machine import spec_facts
 from trtspec.loadtest.options import RunOptions, options_from_json
 from trtspec.loadtest.plan import Level
-from trtspec.loadtest.reading import read_records
+from trtspec.loadtest.reading import NO_REQUESTS, read_records
 from trtspec.loadtest.records import Record
 from trtspec.loadtest.run_folder import RunFolder
 from trtspec.spec import SpecFile
@@ -76,23 +76,26 @@ def _pair(provenance: Mapping[str, Any]) -> dict[str, Any]:
 def keep_blocks(folder: RunFolder, levels: Sequence[Level]) -> frozenset[tuple[str, int]]:
     """The blocks (load, index) of the plan that both arms have answered; what else was recorded is removed.
 
-    UsageError when this machine was started anew since: its clock is another one.
+    UsageError when this machine was started anew since: its clock is another one. RecordsError for a broken line.
     """
+    if not folder.requests.is_file():
+        return frozenset()
     try:
         records = read_records(folder.requests)
-    except RecordsError:
+    except RecordsError as error:
+        if error.message != NO_REQUESTS:
+            raise
+        # nothing is in it but the beginning of a line, perhaps
+        write_bytes(folder.requests, b"")
         return frozenset()
     if max(record.end_ns for record in records) > time.perf_counter_ns():
         raise UsageError("this machine was restarted since: times do not compare", where=str(folder.path), fix=_FIX)
     done = blocks_done(records, levels)
-    lines = folder.requests.read_text(encoding="utf-8").splitlines(keepends=True)
-    kept = [line for line, record in zip(_filled(lines), records, strict=False) if (record.load, record.block) in done]
-    write_text(folder.requests, "".join(kept))
+    # texts may hold what Python takes for an end of line elsewhere; a last line that is cut off has no record
+    lines = [line for line in folder.requests.read_bytes().split(b"\n") if line and not line.isspace()]
+    kept = (line for line, record in zip(lines, records, strict=False) if (record.load, record.block) in done)
+    write_bytes(folder.requests, b"".join(line + b"\n" for line in kept))
     return done
-
-
-def _filled(lines: Iterable[str]) -> Iterable[str]:
-    return (line for line in lines if line.strip())
 
 
 def blocks_done(records: Iterable[Record], levels: Sequence[Level]) -> frozenset[tuple[str, int]]:

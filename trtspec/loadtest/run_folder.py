@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 from trtspec.errors import RecordsError, UsageError
-from trtspec.files import read_json
+from trtspec.loadtest.beside import read_beside
 from trtspec.loadtest.caveat import Caveat
 from trtspec.loadtest.reading import read_table
 from trtspec.loadtest.records import FILE_NAME, Record
@@ -20,15 +19,7 @@ from trtspec.loadtest.telemetry.samples import FILE_NAME as TELEMETRY
 from trtspec.loadtest.telemetry.samples import Samples, read_samples
 from trtspec.spec import SpecFile
 
-__all__ = ["Run", "RunFolder", "fresh_folder", "latest_run", "read_run", "read_run_part", "summarise_run"]
-
-
-# what the files beside the records hold, as far as it is an object or a list of objects
-_OBJECTS = {
-    "calibration", "client", "cold_start", "engines", "machine", "options", "packages", "placement", "prompts", "spec",
-    "targets",
-}  # fmt: skip
-_LISTS = {"divergences", "servers", "telemetry"}
+__all__ = ["Run", "RunFolder", "fresh_folder", "latest_run", "read_run", "summarise_run"]
 
 
 # the name of runs without a spec
@@ -102,35 +93,10 @@ def read_run(path: Path) -> Run:
     folder, warnings = RunFolder(path), []
     table = read_table(folder.requests, warnings.append)
     provenance, measurement, divergence = (
-        read_run_part(file, warnings.append) for file in (folder.provenance, folder.measurement, folder.divergence)
+        read_beside(file, warnings.append) for file in (folder.provenance, folder.measurement, folder.divergence)
     )
     samples = read_samples(folder.telemetry)
     return Run(path, table, provenance, measurement, divergence.get("divergences", []), warnings, samples)
-
-
-def read_run_part(path: Path, warn: Callable[[str], None] = lambda _: None) -> dict[str, Any]:
-    """The JSON object beside a run's records at `path`, as far as it can be used; what cannot is told to `warn`."""
-    if not path.is_file():
-        return {}
-    try:
-        data = read_json(path)
-    except (OSError, ValueError, RecursionError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        warn(f"{path.name}: cannot be read and was left out ({reason})")
-        return {}
-    if not isinstance(data, dict):
-        warn(f"{path.name}: holds no JSON object and was left out")
-        return {}
-    misshapen = [key for key, value in data.items() if not _has_its_shape(key, value)]
-    if misshapen:
-        warn(f"{path.name}: {', '.join(misshapen)} cannot be used and was left out")
-    return {key: value for key, value in data.items() if key not in misshapen}
-
-
-def _has_its_shape(key: str, value: Any) -> bool:
-    if key in _LISTS:
-        return isinstance(value, list) and all(isinstance(item, dict) for item in value)
-    return key not in _OBJECTS or isinstance(value, dict)
 
 
 def summarise_run(run: Run) -> dict[str, Any]:

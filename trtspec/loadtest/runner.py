@@ -19,6 +19,7 @@ from trtspec.errors import (
 )
 from trtspec.files import read_json, write_json
 from trtspec.loadtest.arms import check_repositories, open_arms, placement
+from trtspec.loadtest.beside import read_beside
 from trtspec.loadtest.claim import claimed
 from trtspec.loadtest.descriptors import require_files
 from trtspec.loadtest.divergence import LOGIC_FAULT
@@ -30,7 +31,7 @@ from trtspec.loadtest.plan import make_plan
 from trtspec.loadtest.preview import load_processes, run_notes
 from trtspec.loadtest.prompts import PromptSet
 from trtspec.loadtest.resume import keep_blocks, options_of, require_unchanged
-from trtspec.loadtest.run_folder import RunFolder, fresh_folder, read_run, read_run_part, summarise_run
+from trtspec.loadtest.run_folder import RunFolder, fresh_folder, read_run, summarise_run
 from trtspec.loadtest.run_index import remember_run
 from trtspec.loadtest.session import Assignment, measure
 from trtspec.loadtest.status import Listener
@@ -75,7 +76,7 @@ def resume(spec_file: SpecFile | None, path: Path, reporter: Reporter, listener:
     questions = prepare(spec_file, options)
     if not options.urls and spec_file is not None:
         check_repositories(spec_file, options)
-    before = read_json(folder.provenance)
+    before = read_beside(folder.provenance)
     if not _same_prompts(before.get("prompts", {}), questions.prompts):
         raise UsageError("its prompts have changed since", where=str(path), fix="start a new run: trtspec loadtest")
     require_unchanged(before, spec_file, path)
@@ -98,7 +99,7 @@ def _rest(
     if len(done) == sum(len(level.blocks) for level in levels):
         raise UsageError("this run is complete", where=str(path), fix=f"trtspec report {shlex.quote(str(path))}")
     kept = kept_loads(((level.label, [block.index for block in level.blocks]) for level in levels), done)
-    earlier = read_run_part(folder.measurement)
+    earlier = read_beside(folder.measurement)
     again = [*before.get("resumed", []), datetime.now(timezone.utc).isoformat(timespec="seconds")]
     write_json(folder.provenance, {**before, "resumed": again})
     reporter.note(f"going on with {path}: {len(done)} blocks are kept")
@@ -195,7 +196,7 @@ def _finish(folder: RunFolder, outcome: Outcome, measurement: Mapping[str, Any])
 
 
 def _failure(folder: RunFolder, outcome: Outcome, summary: dict[str, Any]) -> TrtspecError | None:
-    fix = f"trtspec report {folder.path} shows what was measured"
+    fix = f"trtspec report {shlex.quote(str(folder.path))} shows what was measured"
     if outcome.failure is not None:
         return LoadTestFailed(f"the load test was stopped: {outcome.failure.message}", fix=fix)
     if outcome.stopped is not None:

@@ -12,6 +12,7 @@ A line may carry its own `prompt` instead of a length.
 from __future__ import annotations
 
 import csv
+import io
 import json
 import math
 import random
@@ -30,6 +31,9 @@ __all__ = ["Trace", "TraceRow", "load_trace", "trace_prompts"]
 _HASH_TOKENS = 512
 _WORDS = 400
 _DEFAULT_OUTPUT = 128
+_MOST_TOKENS = 1 << 24
+# milliseconds; the year 5138 since 1970
+_LATEST = 1e14
 _FIX = "JSONL with timestamp (ms), input_length, output_length, or TIMESTAMP, ContextTokens, GeneratedTokens"
 # other writers' names for the same (dynamo's reader takes them too)
 _INPUT = ("input_length", "input_tokens", "ContextTokens")
@@ -62,7 +66,7 @@ class Trace:
 def load_trace(path: Path) -> Trace:
     """The trace in a file; UsageError names file and line of a mistake."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         reason = "no such file" if isinstance(error, FileNotFoundError) else f"cannot be read: {error}"
         raise UsageError(f"trace: {reason}", where=str(path), fix=f"--trace FILE: {_FIX}") from None
@@ -79,20 +83,30 @@ def _rest(row: TraceRow) -> tuple[int | None, int | None, tuple[int, ...], str |
 
 
 def _objects(text: str, path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    lines = text.splitlines()
-    if lines and not lines[0].lstrip().startswith("{"):
-        yield from ((number, row) for number, row in enumerate(csv.DictReader(lines), start=2))
+    # not splitlines: a prompt may hold what Python takes for an end of line elsewhere
+    lines = text.split("\n")
+    if not text.lstrip().startswith("{"):
+        yield from _csv_rows(text, path)
         return
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         try:
             data = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise UsageError(f"trace: not valid JSON: {error}", where=f"{path}:{number}", fix=_FIX) from None
         if not isinstance(data, dict):
             raise UsageError("trace: a JSON object is expected", where=f"{path}:{number}", fix=_FIX)
         yield number, data
+
+
+def _csv_rows(text: str, path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    reader = csv.DictReader(io.StringIO(text))
+    try:
+        for row in reader:
+            yield reader.line_num, row
+    except csv.Error as error:
+        raise UsageError(f"trace: not valid CSV: {error}", where=f"{path}:{reader.line_num}", fix=_FIX) from None
 
 
 def _row_at(data: Mapping[str, Any], where: str) -> TraceRow:
@@ -106,6 +120,8 @@ def _row(data: Mapping[str, Any]) -> TraceRow:
     prompt, hashes = data.get("prompt") or data.get("text_input"), data.get("hash_ids") or ()
     if prompt is not None and not isinstance(prompt, str):
         raise ValueError("'prompt' must be a string")
+    if prompt is not None and any("\ud800" <= char <= "\udfff" for char in prompt):
+        raise ValueError("'prompt' must be valid Unicode text")
     if not isinstance(hashes, (list, tuple)) or not all(isinstance(item, int) for item in hashes):
         raise ValueError("'hash_ids' must be a list of whole numbers")
     return TraceRow(_seconds(data), _count(data, _INPUT), _count(data, _OUTPUT), tuple(hashes), prompt)
@@ -114,10 +130,11 @@ def _row(data: Mapping[str, Any]) -> TraceRow:
 def _seconds(data: Mapping[str, Any]) -> float:
     value = data.get("timestamp", data.get("created_time"))
     if value is not None:
-        milliseconds = float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else math.nan
-        if not math.isfinite(milliseconds):
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        # also false for NaN
+        if not number or not -_LATEST <= value <= _LATEST:
             raise ValueError("'timestamp' must be a number of milliseconds")
-        return milliseconds / 1000
+        return float(value) / 1000
     date = data.get("TIMESTAMP")
     if date is None:
         raise ValueError("neither 'timestamp' nor 'TIMESTAMP' is there")
@@ -130,14 +147,14 @@ def _seconds(data: Mapping[str, Any]) -> float:
 
 
 def _count(data: Mapping[str, Any], names: Sequence[str]) -> int | None:
-    name = next((name for name in names if data.get(name) not in {None, ""}), None)
+    name = next((name for name in names if data.get(name) is not None and data[name] != ""), None)
     if name is None:
         return None
     try:
         number = float(data[name])
-    except (TypeError, ValueError):
+    except (OverflowError, TypeError, ValueError):
         number = math.nan
-    if not number.is_integer() or number < 0:
+    if not number.is_integer() or not 0 <= number <= _MOST_TOKENS:
         raise ValueError(f"{name!r} must be a number of tokens")
     return int(number)
 
@@ -158,7 +175,8 @@ def trace_prompts(
         if text is None and row.input_length and tokens is not None:
             text, synthetic = _text(row, index, _Words(words, tokens, seed)), True
         own = prompts[index % len(prompts)]
-        limit = row.output_length or (own.max_tokens if text is None else _DEFAULT_OUTPUT)
+        usual = own.max_tokens if text is None else _DEFAULT_OUTPUT
+        limit = usual if row.output_length is None else max(1, row.output_length)
         category = own.category if text is None else "trace"
         made.append(Prompt(f"trace-{index + 1}", category, own.text if text is None else text, limit))
     return tuple(made), synthetic
