@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any
-
-from pydantic import TypeAdapter, ValidationError
+from typing import TYPE_CHECKING, Any
 
 from trtspec.errors import UsageError
 from trtspec.loadtest.arrivals import Arrivals
@@ -16,6 +14,9 @@ from trtspec.spec import SpecFile
 from trtspec.spec.model import LoadTestOptions
 from trtspec.spec.names import ARMS, Arm
 from trtspec.wire import Kind
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
 
 __all__ = ["RunOptions", "options_from_json", "run_options"]
 
@@ -107,6 +108,8 @@ def options_from_json(data: Mapping[str, Any]) -> RunOptions:
     missing = sorted(_NEEDED - set(data))
     if missing:
         raise UsageError(f"these are options of another version: no {', '.join(missing)}", where="provenance.json")
+    from pydantic import TypeAdapter, ValidationError
+
     known = {item.name for item in fields(RunOptions)}
     values = {name: value for name, value in data.items() if name in known}
     values.update({name: values.get(name) or None for name in _PATHS})
@@ -120,6 +123,8 @@ def options_from_json(data: Mapping[str, Any]) -> RunOptions:
 
 def _require_valid(options: RunOptions) -> None:
     """UsageError for a value that a spec's loadtest section would not take either."""
+    from pydantic import ValidationError
+
     values = {name: getattr(options, name) for name in LoadTestOptions.model_fields if name not in _OTHER_RULES}
     plain = {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
     if not options.concurrency:  # no closed loop beside open ones
