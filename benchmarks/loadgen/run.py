@@ -14,9 +14,9 @@ Everything shares one machine with the server and each other: compare columns, n
 
 On 2 CPUs: a request of one chunk costs 97 µs of CPU (minimal 87: 1.1 times; AIPerf 4 500: 47 times), a chunk 28 µs
 (minimal 21: 1.35 times; AIPerf 92), at load 4 to 8. TTFT error p50 / p99 in ms at load 1: 16 ramped streams 0.2 / 0.7
-(minimal 0.5 / 1.4, AIPerf 0.7 / 4.9), 16 at once 0.2 / 2.0 (0.8 / 4.7, 5.9 / 28). 64 ramped streams were measured on a
-busy machine only: 0.6 / 8.1 at load 8 to 10, 1.2 / 26 at load 4 to 8. The whole command: 370 µs a request, AIPerf's
-1 650, at load 10; 461 MB in all processes with 1 000 streams.
+(minimal 0.5 / 1.4, AIPerf 0.7 / 4.9), 16 at once 0.2 / 2.0 (0.8 / 4.7, 5.9 / 28); 64 ramped 0.3 / 1.3 at load 2
+(0.6 / 1.7; AIPerf 72 / 426 on a busy machine). The whole command: 370 µs a request, AIPerf's 1 650, at load 10; 461 MB
+in all processes with 1 000 streams.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -177,3 +179,22 @@ def test_damaged_files_beside_the_records_are_told_and_left_out(tmp_path: Path, 
     (tmp_path / name).write_text(content)
     warnings = summarise_run(read_run(tmp_path))["comparison"]["warnings"]
     assert any(name in warning for warning in warnings)
+
+
+def test_a_disk_that_is_full_is_named_and_no_line_is_left_in_pieces_without_a_word(tmp_path: Path) -> None:
+    code = """
+import pathlib, resource, sys
+from trtspec.loadtest.records import ChunkRecord, Record, RecordWriter
+resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000))
+try:
+    with RecordWriter(pathlib.Path(sys.argv[1])) as writer:
+        while True:
+            writer.write(Record("baseline", "p", 0, 1, (ChunkRecord(1, "x" * 300, 1),)))
+except OSError as error:
+    print(error.filename)
+"""
+    path = tmp_path / "requests.jsonl"
+    argv = [sys.executable, "-c", code, str(path)]
+    result = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    assert result.stdout.strip() == str(path), result.stderr
+    assert path.stat().st_size == 5000
