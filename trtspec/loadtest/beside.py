@@ -21,7 +21,7 @@ _PLACE = {"arm": _TEXT, "load": _TEXT, "concurrency": _NUMBER}
 # values below these keys ("": below any), None everywhere for what is not there.
 _SHAPES: dict[str, Any] = {
     "calibration": {},
-    "client": {"loop_lag": _LAG, "send_lag": _LAG, "cpu_share": _NUMBER, "workers": _NUMBER, "processes": [{}]},
+    "client": {"loop_lag": _LAG, "send_lag": _LAG, "cpu_share": _NUMBER, "processes": [{}]},
     "cold_start": {_ANY: {"launch_to_ready": _NUMBER, "first_answer": (dict, int, float, type(None)), "reason": _TEXT}},
     "divergences": [{}],
     "engines": {},
