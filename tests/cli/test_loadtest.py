@@ -240,7 +240,7 @@ def test_progress_as_lines_of_json(urls: tuple[str, ...], spec: Path, tmp_path: 
 
 
 def test_no_progress_at_all(urls: tuple[str, ...], spec: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trtspec.cli.load_view._SECONDS", 0.0)
+    monkeypatch.setattr("trtspec.cli.live_view._SECONDS", 0.0)
     arguments: Arguments = (spec, *urls, *SMALL, "--no-report")
     assert "tokens/s" in loadtest(*arguments, "--out", tmp_path / "a", "--progress", "plain").stderr
     assert "tokens/s" not in loadtest(*arguments, "--out", tmp_path / "b", "--progress", "none").stderr

@@ -2,91 +2,35 @@
 
 from __future__ import annotations
 
-import json
-import time
 from collections.abc import Callable
-from types import TracebackType
-from typing import TYPE_CHECKING
 
-import click
 from rich.console import Group
-from rich.live import Live
 from rich.markup import escape
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from trtspec.cli.output import Sink
+from trtspec.cli.live_view import LiveView
 from trtspec.loadtest.status import ArmStatus, Status
 from trtspec.spec.names import BASELINE_ARM, SPECULATIVE
 from trtspec.units import duration_text
 
-if TYPE_CHECKING:
-    from typing_extensions import Self
-
 __all__ = ["LoadView", "status_table", "status_text"]
 
-# a log that is no terminal gets a line this often, a program an object
-_SECONDS = 15.0
-_JSON_SECONDS = 1.0
 _NOT_YET = "–"
 # left to right: what there is, then what is to be better
 _SIDES = (BASELINE_ARM, SPECULATIVE)
 
 
-class LoadView:
-    """Shows statuses in one of four ways: "auto" is a live view on a terminal and now and then a line elsewhere.
+class LoadView(LiveView[Status]):
+    """A load test's statuses."""
 
-    "plain" is a line now and then, "json" an object a line (the last one always), "none" nothing, as in quiet mode.
-    """
+    def table(self, status: Status) -> Group:
+        """Both arms side by side."""
+        return status_table(status)
 
-    def __init__(self, sink: Sink, progress: str = "auto") -> None:
-        self._sink = sink
-        self._way = "none" if sink.mode == "quiet" and progress == "auto" else progress
-        self._live: Live | None = None
-        self._last: Status | None = None
-        self._told: Status | None = None
-        self._last_note = time.monotonic()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._live is not None:
-            self._live.stop()
-        if self._way == "json" and self._last is not None and self._last is not self._told:
-            self._write_json(self._last)
-
-    def show(self, status: Status) -> None:
-        """Take in a status."""
-        self._last = status
-        if self._way == "none":
-            return
-        if self._way == "auto" and self._sink.err.is_terminal:
-            self._begin_live()
-        elif self._way == "json":
-            self._now_and_then(_JSON_SECONDS, self._write_json)
-        else:
-            self._now_and_then(_SECONDS, lambda shown: self._sink.note(escape(status_text(shown))))
-
-    def _now_and_then(self, seconds: float, tell: Callable[[Status], None]) -> None:
-        if self._last is not None and time.monotonic() - self._last_note >= seconds:
-            self._last_note = time.monotonic()
-            tell(self._last)
-
-    def _write_json(self, status: Status) -> None:
-        self._told = status
-        click.echo(json.dumps({"event": "progress", **status.as_json()}), err=True)
-
-    def _begin_live(self) -> None:
-        if self._live is None:
-            # drawn by a thread of its own, so that a request does not wait for the terminal
-            self._live = Live(get_renderable=self._drawn, console=self._sink.err, refresh_per_second=4, transient=True)
-            self._live.start()
-
-    def _drawn(self) -> Group | str:
-        return "" if self._last is None else status_table(self._last)
+    def line(self, status: Status) -> str:
+        """How far the run is, and the present arm."""
+        return status_text(status)
 
 
 def status_table(status: Status) -> Group:

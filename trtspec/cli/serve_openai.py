@@ -11,7 +11,7 @@ import click
 from trtspec.cli.output import Sink
 from trtspec.openai_api import API_KEY, OpenaiServer, Settings, check_openai, openai_server
 from trtspec.serving import LaunchPlan, RunningServer, arm_log
-from trtspec.serving.both import OFFSET
+from trtspec.serving.both import endpoint_ports
 from trtspec.serving.security import is_loopback
 from trtspec.spec import Arm, SpecFile
 
@@ -20,10 +20,9 @@ __all__ = ["check_endpoints", "openai_ports", "start_endpoints"]
 
 def openai_ports(spec_file: SpecFile, given: int | None, plans: Mapping[Arm, LaunchPlan]) -> dict[Arm, int]:
     """The port of each arm's endpoint, the second one 10 higher; empty when none is wanted."""
-    first = given or spec_file.spec.serving.openai_port
-    if first is None:
+    ports = endpoint_ports(given or spec_file.spec.serving.openai_port, plans)
+    if not ports:
         return {}
-    ports = {arm: first + index * OFFSET for index, arm in enumerate(plans)}
     taken = {port for plan in plans.values() for _, port in plan.ports.items()}
     if taken & set(ports.values()) or max(ports.values()) > 65535:
         raise click.UsageError("the OpenAI-compatible endpoint needs a port of its own (--openai-port)")

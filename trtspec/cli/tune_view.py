@@ -2,84 +2,39 @@
 
 from __future__ import annotations
 
-import json
-import time
 from collections.abc import Mapping
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-import click
 from rich.console import Console, Group
-from rich.live import Live
 from rich.markup import escape
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from trtspec.cli.output import Sink
+from trtspec.cli.live_view import LiveView
 from trtspec.units import duration_text
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
-
     from trtspec.tuning import TuneStatus
 
 __all__ = ["TuneView", "print_tuning", "tune_line", "tune_table"]
 
-_SECONDS = 15.0
-_JSON_SECONDS = 1.0
 _DASH = "–"
 
 
-class TuneView:
-    """Shows statuses: "auto" is a live view on a terminal and lines elsewhere; "plain", "json" and "none" as named."""
+class TuneView(LiveView["TuneStatus"]):
+    """A search's statuses; a new rung is news."""
 
-    def __init__(self, sink: Sink, progress: str = "auto") -> None:
-        self._sink = sink
-        self._way = "none" if sink.mode == "quiet" and progress == "auto" else progress
-        self._live: Live | None = None
-        self._last: TuneStatus | None = None
-        self._told = time.monotonic()
+    def table(self, status: TuneStatus) -> Group:
+        """Each level's race."""
+        return tune_table(status)
 
-    def __enter__(self) -> Self:
-        return self
+    def line(self, status: TuneStatus) -> str:
+        """Rung, blocks, time, leaders."""
+        return tune_line(status)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._live is not None:
-            self._live.stop()
-        if self._way == "json" and self._last is not None:
-            self._write_json(self._last)
-
-    def show(self, status: TuneStatus) -> None:
-        """Take in a status."""
-        new_rung = self._last is None or (self._last.phase, self._last.rung) != (status.phase, status.rung)
-        self._last = status
-        if self._way == "auto" and self._sink.err.is_terminal:
-            self._begin_live()
-        elif self._way == "json" and self._due(_JSON_SECONDS):
-            self._write_json(status)
-        elif self._way in {"auto", "plain"} and (self._due(_SECONDS) or new_rung):
-            self._told = time.monotonic()
-            self._sink.note(escape(tune_line(status)))
-
-    def _due(self, seconds: float) -> bool:
-        if time.monotonic() - self._told < seconds:
-            return False
-        self._told = time.monotonic()
-        return True
-
-    def _write_json(self, status: TuneStatus) -> None:
-        click.echo(json.dumps({"event": "progress", **status.as_json()}), err=True)
-
-    def _begin_live(self) -> None:
-        if self._live is None:
-            # drawn by a thread of its own, so that a request does not wait for the terminal
-            self._live = Live(get_renderable=self._drawn, console=self._sink.err, refresh_per_second=4, transient=True)
-            self._live.start()
-
-    def _drawn(self) -> Group | str:
-        return "" if self._last is None else tune_table(self._last)
+    def is_news(self, before: TuneStatus | None, status: TuneStatus) -> bool:
+        """Whether a rung has begun."""
+        return before is None or (before.phase, before.rung) != (status.phase, status.rung)
 
 
 def tune_table(status: TuneStatus) -> Group:

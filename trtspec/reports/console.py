@@ -10,7 +10,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from trtspec.reports.data import ReportData
-from trtspec.reports.formats import acceptance_text, number_text, percent_text, plain, ratio_text
+from trtspec.reports.formats import acceptance_text, percent_text, plain, ratio_text
+from trtspec.reports.level_cells import TIMES, median_cells, rate_cell
 from trtspec.reports.money_charts import capacity_text
 from trtspec.reports.names import metric_name
 from trtspec.reports.reading import Part
@@ -22,7 +23,6 @@ __all__ = ["print_report"]
 
 _COLOURS = {"baseline": "yellow", "speculative": "cyan"}
 _BAR = 24
-_TIMES = (("time_to_first_token", "TTFT"), ("time_per_output_token", "TPOT"), ("request_latency", "latency"))
 
 
 def print_report(console: Console, data: ReportData) -> None:
@@ -64,7 +64,7 @@ def _levels(data: ReportData) -> Table:
     table.add_column("level", no_wrap=True)
     table.add_column("arm", no_wrap=True)
     counts = ("ok", "failed") if failures else ("ok",)
-    for column in (*counts, *(label for _, label in _TIMES), "tokens/s", "speed-up"):
+    for column in (*counts, *(label for _, label in TIMES), "tokens/s", "speed-up"):
         table.add_column(column, justify="right", no_wrap=True)
     for level in data.levels:
         part = level.part
@@ -73,7 +73,7 @@ def _levels(data: ReportData) -> Table:
             speedup = _speedup(part, data.headline) if arm == "speculative" else ""
             name = f"[{_COLOURS[arm]}]{arm}[/]"
             counted = _counts(part, arm)[: len(counts)]
-            table.add_row(head, name, *counted, *_medians(part, arm), _rate(part, arm), speedup)
+            table.add_row(head, name, *counted, *median_cells(part, arm), rate_cell(part, arm), speedup)
     closed = "level: concurrent requests · " if any(level.closed for level in data.levels) else ""
     table.caption = f"{closed}medians in ms · speed-up in {metric_name(data.headline).lower()}"
     table.caption_justify = "left"
@@ -97,16 +97,6 @@ def _counts(part: Part, arm: str) -> list[str]:
     counts = part.counts(arm)
     failed = counts.get("failed") or 0
     return [str(counts.get("ok") or 0), f"[red]{failed}[/]" if failed else "0"] if counts else ["–", "–"]
-
-
-def _medians(part: Part, arm: str) -> list[str]:
-    values = [part.metric(arm, name).get("p50") for name, _ in _TIMES]
-    return ["–" if value is None else number_text(1000 * value) for value in values]
-
-
-def _rate(part: Part, arm: str) -> str:
-    value = part.throughput(arm)
-    return "–" if value is None else number_text(value)
 
 
 def _speedup(part: Part, name: str) -> str:

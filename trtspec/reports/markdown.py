@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from html import escape
 
 from trtspec.reports.data import ReportData
-from trtspec.reports.formats import acceptance_text, number_text, percent_text, plain, ratio_text
+from trtspec.reports.formats import acceptance_text, percent_text, plain, ratio_text
 from trtspec.reports.gates import GateResult
+from trtspec.reports.level_cells import TIMES, median_cells, rate_cell
 from trtspec.reports.names import metric_name
 from trtspec.reports.reading import Part
 from trtspec.reports.view import break_even_text, equality_text
@@ -16,7 +17,6 @@ from trtspec.units import bounds_text
 __all__ = ["gate_lines", "markdown_table", "markdown_text", "render_markdown"]
 
 _MARKS = {"FASTER": "🟢", "SLOWER": "🔴", "NO DIFFERENCE": "⚪", "MIXED": "🟡"}
-_TIMES = (("time_to_first_token", "TTFT"), ("time_per_output_token", "TPOT"), ("request_latency", "latency"))
 _CATEGORIES = 12
 
 
@@ -74,14 +74,21 @@ def _met(result: GateResult) -> str:
 def _levels(data: ReportData) -> str:
     if not data.levels:
         return ""
-    columns = ("load", "arm", "ok", "failed", *(f"{label}, ms" for _, label in _TIMES), "tokens/s", "speed-up")
+    columns = ("load", "arm", "ok", "failed", *(f"{label}, ms" for _, label in TIMES), "tokens/s", "speed-up")
     rows = []
     for level in data.levels:
         for index, arm in enumerate(data.arms):
             speedup = _speedup(level.part, data.headline) if arm == "speculative" else ""
             head = markdown_text(level.label) if index == 0 else ""
             rows.append(
-                (head, arm, *_counts(level.part, arm), *_medians(level.part, arm), _rate(level.part, arm), speedup)
+                (
+                    head,
+                    arm,
+                    *_counts(level.part, arm),
+                    *median_cells(level.part, arm),
+                    rate_cell(level.part, arm),
+                    speedup,
+                )
             )
     note = f"Medians; speed-up in {metric_name(data.headline).lower()} with its 95 % interval."
     return f"{markdown_table(columns, rows, left=2)}\n\n<sub>{note}</sub>"
@@ -90,16 +97,6 @@ def _levels(data: ReportData) -> str:
 def _counts(part: Part, arm: str) -> tuple[str, str]:
     counts = part.counts(arm)
     return str(counts.get("ok") or 0), str(counts.get("failed") or 0)
-
-
-def _medians(part: Part, arm: str) -> list[str]:
-    values = [part.metric(arm, name).get("p50") for name, _ in _TIMES]
-    return ["–" if value is None else number_text(1000 * value) for value in values]
-
-
-def _rate(part: Part, arm: str) -> str:
-    value = part.throughput(arm)
-    return "–" if value is None else number_text(value)
 
 
 def _speedup(part: Part, name: str) -> str:

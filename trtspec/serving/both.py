@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 
 from trtspec.errors import BuildError, CheckpointError, PairError
 from trtspec.serving.plan import spec_ports
@@ -10,7 +11,7 @@ from trtspec.serving.ports import Ports
 from trtspec.spec import ARMS, Arm, SpecFile
 from trtspec.units import bytes_text
 
-__all__ = ["OFFSET", "arm_ports", "second_ports", "together"]
+__all__ = ["OFFSET", "arm_ports", "endpoint_ports", "second_ports", "together"]
 
 OFFSET = 10
 _HIGHEST = 65535
@@ -25,12 +26,16 @@ def second_ports(ports: Ports, offset: int = OFFSET) -> Ports:
 def arm_ports(spec_file: SpecFile) -> dict[Arm, list[tuple[str, int]]]:
     """(protocol, port) of each arm's server with its OpenAI-compatible endpoint, as `serve --both` starts them."""
     first = spec_ports(spec_file)
-    openai = spec_file.spec.serving.openai_port
-    ports = (first, second_ports(first))
+    openai = endpoint_ports(spec_file.spec.serving.openai_port, ARMS)
     return {
-        arm: [*ports[index].items(), *([("openai", openai + index * OFFSET)] if openai else [])]
-        for index, arm in enumerate(ARMS)
+        arm: [*ports.items(), *([("openai", openai[arm])] if openai else [])]
+        for arm, ports in zip(ARMS, (first, second_ports(first)), strict=True)
     }
+
+
+def endpoint_ports(first: int | None, arms: Iterable[Arm]) -> dict[Arm, int]:
+    """The port of each arm's OpenAI-compatible endpoint, the second one OFFSET higher; empty when `first` is none."""
+    return {arm: first + index * OFFSET for index, arm in enumerate(arms)} if first else {}
 
 
 def together(spec_file: SpecFile) -> str:

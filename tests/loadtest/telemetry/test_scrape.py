@@ -13,7 +13,7 @@ import pytest
 from tests.loadtest.telemetry.pages import VLLM, serving, triton
 from trtspec.loadtest.telemetry.families import Family
 from trtspec.loadtest.telemetry.samples import gauges
-from trtspec.loadtest.telemetry.scrape import Scrape, fetch, growth, parse, value
+from trtspec.loadtest.telemetry.scrape import Scrape, fetch, from_rows, growth, parse, to_rows, value
 
 SUCCESS = Family("nv_inference_request_success")
 
@@ -67,12 +67,12 @@ def test_a_counter_that_fell_was_reset_and_a_gauge_may_fall() -> None:
 
 def test_a_scrape_survives_a_file() -> None:
     page = scrape(triton(requests=3))
-    assert Scrape.of_json(json.loads(json.dumps(page.as_json()))) == page
+    assert from_rows(json.loads(json.dumps(to_rows(page.values)))) == page.values
 
 
 @pytest.mark.parametrize("rows", [None, [], ["x"], [["a", 1, 2]], [["a", {}, "2"]]])
 def test_rows_of_another_shape_are_left_out(rows: object) -> None:
-    assert Scrape.of_json({"values": rows}).values == {}
+    assert from_rows(rows) == {}
 
 
 def test_a_page_that_is_none_says_so() -> None:
@@ -132,4 +132,4 @@ def test_what_is_no_number_is_left_out() -> None:
     values, _ = parse('nv_a_total{model="m"} NaN\nnv_b_total{model="m"} +Inf\nnv_c_total{model="m"} 2\n')
     assert list(values.values()) == [2.0]
     rows: list[Any] = [["nv_a", {}, number] for number in (float("nan"), float("inf"), True, 10**400, "1", 3)]
-    assert list(Scrape.of_json({"values": rows}).values.values()) == [3.0]
+    assert list(from_rows(rows).values()) == [3.0]

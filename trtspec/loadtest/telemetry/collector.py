@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from trtspec.loadtest.telemetry.gpu import GpuMeter
 from trtspec.loadtest.telemetry.samples import FILE_NAME
-from trtspec.loadtest.telemetry.scrape import Growth, Key, Scrape, fetch, growth
+from trtspec.loadtest.telemetry.scrape import Growth, Key, Scrape, fetch, growth, to_rows
 from trtspec.spec.names import Arm
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ class Telemetry:
             self._sampler.wait()
 
     async def before(self, arm: Arm) -> None:
-        """Note the counters of `arm`'s server; a server that exports none costs nothing again."""
+        """Note the counters of `arm`'s server; without an address of its metrics nothing is asked."""
         self._open[arm] = await self._scrape(arm)
 
     async def after(self, arm: Arm, load: str) -> None:
@@ -131,7 +131,7 @@ class Telemetry:
                 "blocks": grown.blocks,
                 "reset": grown.reset,
                 "reason": grown.reason,
-                "growth": [[name, dict(labels), number] for (name, labels), number in sorted(grown.values.items())],
+                "growth": to_rows(grown.values),
                 "gpus": self._gpu_reason,
             }
             for (arm, load), grown in self._grown.items()

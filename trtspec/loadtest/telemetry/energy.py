@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -75,8 +76,6 @@ def _integral(power: Sequence[tuple[int, float]]) -> list[tuple[int, float]]:
 
 def _at(curve: Sequence[tuple[int, float]], t_ns: int) -> float:
     """The curve at `t_ns`, linear between samples and continued at its ends with the slope there."""
-    from bisect import bisect_right
-
     index = min(max(bisect_right(curve, t_ns, key=lambda point: point[0]), 1), len(curve) - 1)
     (t0, low), (t1, high) = curve[index - 1], curve[index]
     return low if t1 == t0 else low + (high - low) * (t_ns - t0) / (t1 - t0)

@@ -11,7 +11,7 @@ from typing import Any
 from trtspec.loadtest.telemetry.families import PREFIXES, Family
 from trtspec.loadtest.telemetry.page import PageError, read_page
 
-__all__ = ["Growth", "Scrape", "fetch", "growth", "is_number", "parse", "value"]
+__all__ = ["Growth", "Scrape", "fetch", "from_rows", "growth", "is_number", "parse", "to_rows", "value"]
 
 Key = tuple[str, tuple[tuple[str, str], ...]]
 _BUCKET = "_bucket"
@@ -32,20 +32,19 @@ class Scrape:
         """Names of the series that are there."""
         return sorted({name for name, _ in self.values})
 
-    def as_json(self) -> dict[str, Any]:
-        """For a file; read back by `of_json`."""
-        rows = [[name, dict(labels), number] for (name, labels), number in sorted(self.values.items())]
-        return {"t_ns": self.t_ns, "values": rows, "reason": self.reason}
 
-    @classmethod
-    def of_json(cls, data: Mapping[str, Any]) -> Scrape:
-        """The scrape in `data`; rows of another shape are left out."""
-        rows = {}
-        for row in data.get("values") or []:
-            if isinstance(row, list) and len(row) == 3 and isinstance(row[1], dict) and is_number(row[2]):
-                rows[str(row[0]), _labels(row[1])] = float(row[2])
-        t_ns = data.get("t_ns")
-        return cls(t_ns if isinstance(t_ns, int) else 0, rows, data.get("reason"))
+def to_rows(values: Mapping[Key, float]) -> list[list[Any]]:
+    """`values` for a file; read back by `from_rows`."""
+    return [[name, dict(labels), number] for (name, labels), number in sorted(values.items())]
+
+
+def from_rows(rows: Any) -> dict[Key, float]:
+    """The values in `rows`; rows of another shape are left out."""
+    return {
+        (str(row[0]), _labels(row[1])): float(row[2])
+        for row in rows or []
+        if isinstance(row, list) and len(row) == 3 and isinstance(row[1], dict) and is_number(row[2])
+    }
 
 
 def is_number(value: Any) -> bool:

@@ -11,7 +11,7 @@ from trtspec.loadtest.distribution import describe
 from trtspec.loadtest.telemetry.energy import energy
 from trtspec.loadtest.telemetry.families import COUNTERS, GAUGES, Family
 from trtspec.loadtest.telemetry.samples import Samples
-from trtspec.loadtest.telemetry.scrape import Growth, Scrape
+from trtspec.loadtest.telemetry.scrape import Growth, from_rows
 from trtspec.spec.names import FRONTEND_MODEL, Arm
 from trtspec.wire.messages import ServerStamps
 
@@ -61,7 +61,7 @@ def server_section(
 
 
 def _figures(part: ArmLoad, entry: Mapping[str, Any], samples: Samples) -> dict[str, Any]:
-    rows = Scrape.of_json({"t_ns": 0, "values": entry.get("growth")}).values
+    rows = from_rows(entry.get("growth"))
     grown = Growth(rows, bool(entry.get("reset")))
     reason = _why_nothing(entry, grown)
     return {
