@@ -15,7 +15,7 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "trtspec"
 # "": `from trtspec import __version__`
-BASE = {"chat_template", "errors", "units", "files", "provenance", "progress", "supervisor", ""}
+BASE = {"chat_template", "cores", "errors", "units", "files", "provenance", "progress", "supervisor", ""}
 
 # package → the others that it may import, besides the base modules
 ALLOWED: dict[str, set[str]] = {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from typing import Any
 
 import torch
@@ -11,7 +13,7 @@ from transformers.generation.streamers import BaseStreamer
 from benchmarks.speculation.pair import Pair, Question
 from benchmarks.speculation.samples import Sample, Stopwatch
 
-__all__ = ["ByTransformers"]
+__all__ = ["Apart", "ByTransformers"]
 
 
 class Watching(BaseStreamer):  # type: ignore[misc]
@@ -62,3 +64,34 @@ class ByTransformers:
         text = self._tokenizer.decode(new, skip_special_tokens=True)
         name = {"": "transformers", "fixed": "transformers, assisted", "defaults": "transformers, assisted (defaults)"}
         return Sample(name[assisted], question.id, question.category, **watch.times(len(new)), text=text)
+
+
+class Apart:
+    """`ByTransformers` in a process of its own.
+
+    OpenMP's threads wait in another way once one process has more of them than cores: beside our engines, neither would
+    be as fast as alone.
+    """
+
+    def __init__(self, pair: Pair, threads: int, *, dtype: torch.dtype, draft_length: int) -> None:
+        self._pool = ProcessPoolExecutor(1, get_context("spawn"), _begin, (pair, threads, dtype, draft_length))
+
+    def close(self) -> None:
+        """End the process."""
+        self._pool.shutdown()
+
+    def ask(self, question: Question, max_tokens: int, *, assisted: str = "") -> Sample:
+        """See `ByTransformers.ask`."""
+        return self._pool.submit(_ask, question, max_tokens, assisted).result()
+
+
+_there: list[ByTransformers] = []  # in the other process
+
+
+def _begin(pair: Pair, threads: int, dtype: torch.dtype, draft_length: int) -> None:
+    torch.set_num_threads(threads)
+    _there.append(ByTransformers(pair, dtype=dtype, draft_length=draft_length))
+
+
+def _ask(question: Question, max_tokens: int, assisted: str) -> Sample:
+    return _there[0].ask(question, max_tokens, assisted=assisted)

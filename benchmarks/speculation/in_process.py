@@ -18,7 +18,7 @@ from trtspec.speculation import Fixed, Generation, LeafError, Limits, Models
 from trtspec.torch_runtime.attention import PackedBatch
 from trtspec.torch_runtime.config import RuntimeOptions, read_engine_config
 from trtspec.torch_runtime.engine import Engine
-from trtspec.torch_runtime.loading import load_model
+from trtspec.torch_runtime.loading import cpu_threads, load_model
 from trtspec.torch_runtime.request import GenerationRequest, Update
 
 __all__ = ["InProcess"]
@@ -83,7 +83,12 @@ class InProcess:
         self._pair, self._draft_length = pair, draft_length
         self._timed = {role: TimedModel(load_model(pair.engine(role), options)) for role in ("target", "draft")}
         self._engines = {
-            role: Engine(model, read_engine_config(pair.engine(role)), options.limits)
+            role: Engine(
+                model,
+                read_engine_config(pair.engine(role)),
+                options.limits,
+                threads=cpu_threads(options.threads, pair.engine(role)),
+            )
             for role, model in self._timed.items()
         }
 

@@ -32,7 +32,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import torch
 
-from benchmarks.speculation.by_transformers import ByTransformers
+from benchmarks.speculation.by_transformers import Apart
 from benchmarks.speculation.in_process import InProcess
 from benchmarks.speculation.pair import Pair, Question, build_pair, questions, serving
 from benchmarks.speculation.report import report
@@ -48,20 +48,25 @@ GROUPS = ("triton", "process", "transformers", "defaults")
 
 def main() -> None:
     options = parsed()
-    torch.set_num_threads(cpu_threads(options.threads))
+    torch.set_num_threads(1)  # the engines and transformers have threads of their own
     with ExitStack() as stack:
         folder = options.work or Path(stack.enter_context(tempfile.TemporaryDirectory()))
         section = {"weights": options.weights, **({"threads": options.threads} if options.threads else {})}
         pair = build_pair(folder, draft=options.draft, draft_length=options.draft_length, torch=section)
         asked = questions(pair, options.prompts, options.category, options.count)
         print(f"{len(asked)} prompts, {options.max_tokens} tokens, draft length {options.draft_length}, "
-              f"{torch.get_num_threads()} thread(s), weights {options.weights}, draft {pair.draft.name}")  # fmt: skip
+              f"{threads(options, pair)} thread(s), weights {options.weights}, draft {pair.draft.name}")  # fmt: skip
         print(f"load average at the start: {os.getloadavg()[0]:.1f}", flush=True)
         samples, levels = measure(options, pair, asked, stack)
     print(f"load average at the end: {os.getloadavg()[0]:.1f}\n")
     print(report(samples, levels))
     if options.out:
         options.out.write_text("".join(json.dumps(sample.to_json()) + "\n" for sample in samples))
+
+
+def threads(options: argparse.Namespace, pair: Pair) -> int:
+    """CPU threads of a target's pass."""
+    return cpu_threads(options.threads, pair.engine("target"))
 
 
 def parsed() -> argparse.Namespace:
@@ -109,7 +114,9 @@ def measure(
         contenders["process"] = partial(own.ask, max_tokens=limit, speculative=True)
         contenders["process baseline"] = partial(own.ask, max_tokens=limit, speculative=False)
     if "transformers" in options.only:
-        theirs = ByTransformers(pair, dtype=getattr(torch, options.transformers_dtype), draft_length=length)
+        dtype = getattr(torch, options.transformers_dtype)
+        theirs = Apart(pair, threads(options, pair), dtype=dtype, draft_length=length)
+        stack.callback(theirs.close)
         contenders["transformers"] = partial(theirs.ask, max_tokens=limit)
         contenders["assisted"] = partial(theirs.ask, max_tokens=limit, assisted="fixed")
         if "defaults" in options.only:

@@ -11,6 +11,7 @@ from tests.builders import toy_spec
 from tests.repository.engines import fake_engines
 from trtspec.errors import SpecError
 from trtspec.repository import generate
+from trtspec.spec import SpecFile
 from trtspec.torch_runtime.config import Admission, RuntimeOptions
 
 GIVEN: dict[str, Any] = {
@@ -26,12 +27,15 @@ GIVEN: dict[str, Any] = {
 
 
 def parameters(folder: Path, monkeypatch: pytest.MonkeyPatch, **torch: Any) -> dict[str, dict[str, str]]:
+    folder.mkdir()
+    return leaf_parameters(toy_spec(folder, torch=torch), monkeypatch)
+
+
+def leaf_parameters(spec_file: SpecFile, monkeypatch: pytest.MonkeyPatch) -> dict[str, dict[str, str]]:
     """Arm/leaf → parameters of its config.pbtxt."""
     from google.protobuf import text_format
     from tritonclient.grpc.model_config_pb2 import ModelConfig
 
-    folder.mkdir()
-    spec_file = toy_spec(folder, torch=torch)
     fake_engines(spec_file, monkeypatch)
     found = {}
     for arm, repository in generate(spec_file).arms.items():
@@ -41,6 +45,15 @@ def parameters(folder: Path, monkeypatch: pytest.MonkeyPatch, **torch: Any) -> d
                 config: Any = text_format.Parse(path.read_text(), ModelConfig())
                 found[f"{arm}/{model}"] = {key: value.string_value for key, value in config.parameters.items()}
     return found
+
+
+def test_the_confidence_threshold_reaches_the_draft_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "threshold"
+    folder.mkdir()
+    spec_file = toy_spec(folder, draft={"checkpoint": "draft", "confidence_threshold": 0.4})
+    leaves = leaf_parameters(spec_file, monkeypatch)
+    given = {name: RuntimeOptions.from_parameters(values).confidence_threshold for name, values in leaves.items()}
+    assert given == {"baseline/tensorrt_llm": 0, "speculative/tensorrt_llm": 0, "speculative/tensorrt_llm_draft": 0.4}
 
 
 def test_every_option_reaches_every_leaf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,15 +49,18 @@ def test_ipv6_addresses_are_written_for_grpc(tmp_path: Path) -> None:
 
 
 def test_the_environment_of_the_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GOMP_SPINCOUNT", raising=False)
     monkeypatch.setenv("OMP_WAIT_POLICY", "ACTIVE")
     env = repository_plan(tmp_path, PORTS, log=tmp_path / "log").env
     assert env["PATH"].split(os.pathsep)[0] == str(Path(sys.executable).parent)
     assert env["LD_LIBRARY_PATH"].split(os.pathsep)[0].endswith("nvidia_pytriton.libs")
     assert env["HF_HUB_OFFLINE"] == "1"
     assert env["TOKENIZERS_PARALLELISM"] == "false"
-    assert "OMP_WAIT_POLICY" not in env
+    assert "GOMP_SPINCOUNT" not in env
     monkeypatch.delenv("OMP_WAIT_POLICY")
-    assert repository_plan(tmp_path, PORTS, log=tmp_path / "log").env["OMP_WAIT_POLICY"] == "PASSIVE"
+    assert 10**4 <= int(repository_plan(tmp_path, PORTS, log=tmp_path / "log").env["GOMP_SPINCOUNT"]) <= 10**6
+    monkeypatch.setenv("GOMP_SPINCOUNT", "7")
+    assert repository_plan(tmp_path, PORTS, log=tmp_path / "log").env["GOMP_SPINCOUNT"] == "7"
 
 
 def test_other_systems_are_told(monkeypatch: pytest.MonkeyPatch) -> None:

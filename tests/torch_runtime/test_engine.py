@@ -19,7 +19,7 @@ from trtspec.torch_runtime.engine import Engine
 from trtspec.torch_runtime.errors import RequestRefused
 from trtspec.torch_runtime.kv import KVShape, SequenceKV
 from trtspec.torch_runtime.request import GenerationRequest, Sampling
-from trtspec.torch_runtime.sampling import choose_tokens
+from trtspec.torch_runtime.sampling import best_chances, choose_tokens
 
 PROMPT = tuple((37 * index + 11) % 300 for index in range(40))
 
@@ -119,6 +119,35 @@ def test_an_answer_is_never_longer_than_asked(engine: Engine, greedy: list[int])
     answer = collect(engine, GenerationRequest(PROMPT, 2, draft=tuple(greedy[:4])))
     assert answer.tokens == greedy[:2]
     assert answer.last.finish == "length"
+
+
+def test_an_answer_ends_behind_a_token_that_the_model_is_unsure_of(engine: Engine, greedy: list[int]) -> None:
+    chances = [float(chance) for row in _rows(engine, greedy) for chance in best_chances(row[None])]
+    threshold = sorted(chances)[10]  # half of the places are below
+    first = next(place for place, chance in enumerate(chances) if chance < threshold)
+    answer = collect(engine, GenerationRequest(PROMPT, 20, confidence_threshold=threshold))
+    assert answer.tokens == greedy[: first + 1]
+    assert answer.last.finish == ("unsure" if first < 19 else "length")
+    assert collect(engine, GenerationRequest(PROMPT, 20, confidence_threshold=min(chances))).tokens == greedy
+    drafted = GenerationRequest(PROMPT, 6, draft=tuple(greedy[:5]), confidence_threshold=0.999)
+    assert collect(engine, drafted).tokens == greedy[:6]  # a verification is never cut short
+
+
+def test_where_a_sampled_draft_ends_does_not_hang_on_the_tokens_drawn(engine: Engine) -> None:
+    """The first row is the same for every seed: all end behind their first token, or none does."""
+    chance = float(best_chances(_rows(engine, [0])[0][None])[0])
+    for threshold, lengths in ((chance * 1.001, {1}), (chance * 0.999, set(range(2, 9)))):
+        requests = [
+            GenerationRequest(PROMPT, 8, sampling=Sampling(1.5, seed=seed), confidence_threshold=threshold)
+            for seed in range(12)
+        ]
+        assert {len(collect(engine, request).tokens) for request in requests} <= lengths
+
+
+def _rows(engine: Engine, tokens: list[int]) -> list[torch.Tensor]:
+    """Logits [vocab] at the places of `tokens` behind PROMPT."""
+    request = GenerationRequest(PROMPT, len(tokens), return_logits=True)
+    return [update.logits[0] for update in collect(engine, request).updates if update.logits is not None]
 
 
 def test_stop_words(engine: Engine, greedy: list[int]) -> None:

@@ -3,24 +3,54 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 import torch
 
 from tests.torch_runtime.engines import collect, engine_folder, open_engine
+from trtspec.cores import usable_cores
 from trtspec.errors import ArtefactMissing
 from trtspec.torch_runtime.config import Admission, RuntimeOptions, read_engine_config
 from trtspec.torch_runtime.loading import choose_device, cpu_threads
 from trtspec.torch_runtime.request import GenerationRequest
 
 
-def test_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    small, large, other = (tmp_path / name for name in ("small", "large", "other"))
+    for folder, size in ((small, 30 * 2**20), (large, 500 * 2**20), (other, None)):
+        folder.mkdir()
+        if size is not None:
+            with (folder / "model.safetensors").open("wb") as stream:
+                stream.truncate(size)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    assert cpu_threads(None) == max(1, len(os.sched_getaffinity(0)) // 2)
+    assert cpu_threads(None, large) == cpu_threads(None, other) == usable_cores()
+    assert cpu_threads(None, small) == 1
     monkeypatch.setenv("OMP_NUM_THREADS", "7")
-    assert cpu_threads(None) == 7
-    assert cpu_threads(3) == 3
+    assert cpu_threads(None, large) == cpu_threads(None, small) == 7
+    assert cpu_threads(3, large) == cpu_threads(3, small) == 3
+
+
+def test_the_thread_that_loads_keeps_to_itself(tmp_path: Path) -> None:
+    code = (
+        "import sys, torch\n"
+        "from pathlib import Path\n"
+        "from trtspec.torch_runtime.config import RuntimeOptions\n"
+        "from trtspec.torch_runtime.loading import load_engine\n"
+        "engine = load_engine(Path(sys.argv[1]), RuntimeOptions(threads=2))\n"
+        "print(torch.get_num_threads(), len(list(Path('/proc/self/task').iterdir())))\n"
+        "engine.close()\n"
+    )
+    environment = {**os.environ, "OMP_NUM_THREADS": "2"}
+    run = subprocess.run(
+        [sys.executable, "-c", code, str(engine_folder(tmp_path))], env=environment, capture_output=True, text=True,
+        check=True, timeout=120,
+    )  # fmt: skip
+    threads, tasks = map(int, run.stdout.split())
+    assert threads == 1
+    assert tasks <= 3  # this one, the engine's, and the engine's helper
 
 
 def test_parameters_of_a_triton_model() -> None:

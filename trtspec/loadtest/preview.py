@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import Any
 
+from trtspec.cores import usable_cores
 from trtspec.loadtest.arms import check_repositories, placement
 from trtspec.loadtest.jobs import Shape
 from trtspec.loadtest.options import RunOptions
@@ -26,8 +26,7 @@ def load_processes(options: RunOptions, shape: Shape) -> int:
     if options.workers is not None:
         return options.workers
     most = max((traffic.concurrency for traffic in shape.levels), default=1)
-    cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, min(cpus // 2, -(-most // _CONNECTIONS_PER_PROCESS)))
+    return max(1, min(usable_cores() // 2, -(-most // _CONNECTIONS_PER_PROCESS)))
 
 
 def run_notes(prompts: PromptSet, shape: Shape, options: RunOptions) -> list[str]:

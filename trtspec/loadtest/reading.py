@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import ctypes
 import gc
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from trtspec.cores import usable_cores
 from trtspec.errors import RecordsError
 from trtspec.loadtest.columns import RawBatch
 from trtspec.loadtest.fields import FieldError
@@ -111,7 +111,7 @@ def _skip_line(stream: IO[bytes], path: Path) -> None:
 
 
 def _parse_all(stretches: Sequence[_Stretch], processes: int | None) -> Iterator[_Parsed | _Broken]:
-    wanted = processes if processes is not None else _cpus() if len(stretches) >= _WORTH_PROCESSES else 1
+    wanted = processes if processes is not None else usable_cores() if len(stretches) >= _WORTH_PROCESSES else 1
     wanted = min(wanted, len(stretches))
     if wanted <= 1:
         yield from map(_parse_stretch, stretches)
@@ -129,10 +129,6 @@ def _give_back_memory() -> None:
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)
-
-
-def _cpus() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _parse_stretch(stretch: _Stretch) -> _Parsed | _Broken:

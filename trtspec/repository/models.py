@@ -115,6 +115,8 @@ def _leaf(spec_file: SpecFile, name: str, engine: Engine, path: str) -> ModelSpe
         "max_tokens_in_paged_kv_cache": str(torch.kv_tokens or max(batch * engine.max_seq_len, _LEAST_CACHED_TOKENS)),
         **_torch(torch),
     }
+    if name == DRAFT_MODEL and (threshold := spec_file.spec.draft.confidence_threshold):
+        parameters["torch_confidence_threshold"] = str(threshold)
     return ModelSpec(name, batch, LEAF_INPUTS, LEAF_OUTPUTS, parameters)
 
 

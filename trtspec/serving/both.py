@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 
+from trtspec.cores import usable_cores
 from trtspec.errors import BuildError, CheckpointError, PairError
 from trtspec.serving.plan import spec_ports
 from trtspec.serving.ports import Ports
@@ -41,7 +41,7 @@ def endpoint_ports(first: int | None, arms: Iterable[Arm]) -> dict[Arm, int]:
 def together(spec_file: SpecFile) -> str:
     """A note about serving both arms at once; PairError when the plan says that they do not fit, or cannot say it."""
     if spec_file.spec.runtime == "torch":
-        cores = len(os.sched_getaffinity(0))
+        cores = usable_cores()
         return f"both arms share {cores} cores: what they answer is right, how fast is not comparable with one alone"
     free = _free_bytes(spec_file)
     if free is None:

@@ -58,6 +58,7 @@ _MOVED["draft"] = {
     "prompt_lookup_max": "a longer match always counts more; write lookup_match for the shortest",
     "prompt_lookup_num_tokens": "write speculation.draft_length, or lookup_length with method: lookup",
     "num_speculative_tokens": "write speculation.draft_length",
+    "assistant_confidence_threshold": "write confidence_threshold",
     "model": "write checkpoint",
 }
 _MOVED["speculation"] = {

@@ -109,12 +109,20 @@ class DraftModel(ModelSource):
     lookup_length: int | None = Field(
         None, ge=1, le=64, description="method lookup: tokens proposed from the text; default: max_draft_length"
     )
+    confidence_threshold: float = Field(
+        0.0,
+        ge=0,
+        lt=1,
+        allow_inf_nan=False,
+        description="runtime torch: a draft ends behind a token that the model gives a smaller chance; 0: never",
+    )
 
     @model_validator(mode="after")
     def _has_a_source(self) -> DraftModel:
         if not self.is_model:
             why = "method 'ngram' has no second model; remove it"
-            problems = [f"{name}: {why}" for name in _changed(self, tuple(ModelSource.model_fields))]
+            models = (*ModelSource.model_fields, "confidence_threshold")
+            problems = [f"{name}: {why}" for name in _changed(self, models)]
         else:
             problems = [] if self.checkpoint or self.engine else ["checkpoint: is required"]
         if not self.looks_up:
@@ -168,7 +176,10 @@ class TorchRuntime(_Strict):
         description="auto (CUDA where there is one), cpu, cuda, cuda:1",
     )
     threads: int | None = Field(
-        None, ge=1, le=1024, description="CPU threads of a pass; default: OMP_NUM_THREADS, else half of the cores"
+        None,
+        ge=1,
+        le=1024,
+        description="CPU threads of a pass; default: OMP_NUM_THREADS, else all cores, and one for a small draft",
     )
     exact_rows: bool = Field(
         False, description="on a CPU a token gets the same bits whatever shares its pass; costs about a tenth"
@@ -519,7 +530,8 @@ def _policy_problems(spec: Spec) -> list[str]:
 
 def _runtime_problems(spec: Spec) -> list[str]:
     if spec.runtime != "torch":
-        return ["torch: only for runtime torch"] if spec.torch != TorchRuntime() else []
+        threshold = ["draft.confidence_threshold: only for runtime torch"] if spec.draft.confidence_threshold else []
+        return threshold + (["torch: only for runtime torch"] if spec.torch != TorchRuntime() else [])
     problems = _device_problems(spec.torch)
     for role, source in (("target", spec.target), ("draft", spec.draft)):
         problems += [f"{role}.{name}: only for runtime tensorrt_llm" for name in _changed(source, _ENGINE_ONLY)]

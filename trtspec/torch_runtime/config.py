@@ -57,10 +57,11 @@ class RuntimeOptions:
     """How to run an engine; only `weights` changes what it computes beyond the last bits.
 
     device: "auto" (CUDA when there is one), "cpu", "cuda" or "cuda:1".
-    threads: CPU threads of a pass; None: OMP_NUM_THREADS, else half of the cores.
+    threads: CPU threads of a pass; None: OMP_NUM_THREADS, else all cores, one for a small network.
     exact_rows: a row gets the same bits whatever shares its pass (costs a one-row pass about a tenth).
     weights: on a CPU "exact", or rounded to "float16" or "int8".
     compile: torch.compile for the layers on CUDA.
+    confidence_threshold: generation ends behind a token that the model is less sure of; for a draft.
     limits: what the engine takes in.
     """
 
@@ -69,14 +70,15 @@ class RuntimeOptions:
     exact_rows: bool = False
     weights: Weights = "exact"
     compile: bool = False
+    confidence_threshold: float = 0.0
     limits: Admission = field(default_factory=Admission)
 
     @staticmethod
     def from_parameters(parameters: Mapping[str, str]) -> RuntimeOptions:
         """The options in a Triton model's parameters; absent or empty ones keep their default.
 
-        Names: `torch_device`, `torch_threads`, `torch_exact_rows`, `torch_weights`, `torch_compile`, and those of
-        `Admission.from_parameters`. ValueError where one says nothing.
+        Names: `torch_device`, `torch_threads`, `torch_exact_rows`, `torch_weights`, `torch_compile`,
+        `torch_confidence_threshold`, and those of `Admission.from_parameters`. ValueError where one says nothing.
         """
         defaults = RuntimeOptions()
         given = {key: value for key, value in parameters.items() if value}
@@ -86,6 +88,7 @@ class RuntimeOptions:
             exact_rows=given.get("torch_exact_rows", "false").lower() == "true",
             weights=_weights(given.get("torch_weights", defaults.weights)),
             compile=given.get("torch_compile", "false").lower() == "true",
+            confidence_threshold=float(given.get("torch_confidence_threshold", 0.0)),
             limits=Admission.from_parameters(given),
         )
 

@@ -67,8 +67,12 @@ def _never() -> bool:
 class Engine:
     """Serves requests from any thread; listeners are called on the worker thread and must be quick."""
 
-    def __init__(self, model: Model, config: EngineConfig, limits: Admission | None = None) -> None:
+    def __init__(
+        self, model: Model, config: EngineConfig, limits: Admission | None = None, *, threads: int | None = None
+    ) -> None:
+        """`threads`: CPU threads of a pass; None: as many as the calling thread uses."""
         self.config = config
+        self._threads = threads or torch.get_num_threads()
         self._model = model
         self._limits = limits or Admission()
         self._memory = _memory(model.kv_shape, config, self._limits)
@@ -125,7 +129,7 @@ class Engine:
         self._worker.join()
 
     def _work(self) -> None:
-        torch.set_num_threads(torch.get_num_threads())  # the number of threads is a property of each thread
+        torch.set_num_threads(self._threads)  # a property of each thread
         with torch.inference_mode():
             while self._admit():
                 self._drop_gone()

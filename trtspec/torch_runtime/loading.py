@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from trtspec.checkpoints.draft_vocabulary import read_draft_vocabulary
+from trtspec.cores import usable_cores
 from trtspec.torch_runtime.config import RuntimeOptions, read_engine_config
 from trtspec.torch_runtime.engine import Engine, Model
 from trtspec.torch_runtime.generic import GenericModel
@@ -16,14 +17,18 @@ from trtspec.torch_runtime.llama import LeanModel, LeanOptions, lean_supports
 
 __all__ = ["choose_device", "cpu_threads", "ignored_options", "load_engine", "load_model"]
 
+_MUCH = 64 * 2**20  # bytes of a checkpoint whose passes take several threads
+
 
 def load_engine(folder: Path, options: RuntimeOptions | None = None) -> Engine:
     """A running engine for the finished engine in `folder`."""
     chosen = options or RuntimeOptions()
-    torch.set_num_threads(cpu_threads(chosen.threads))
+    # OpenMP's threads stop spinning for each other once a process has more of them than cores, and a pass then takes
+    # 1.6 times as long (libgomp, two cores): this thread must not get any, the engine's own will.
+    torch.set_num_threads(1)
     config = read_engine_config(folder)
     model = load_model(folder, chosen)
-    return Engine(model, config, chosen.limits)
+    return Engine(model, config, chosen.limits, threads=cpu_threads(chosen.threads, folder))
 
 
 def load_model(folder: Path, options: RuntimeOptions) -> Model:
@@ -55,18 +60,19 @@ def ignored_options(options: RuntimeOptions) -> list[str]:
     return [f"torch.{name} is for CPUs; this engine runs on CUDA" for name, given in on_cpu.items() if given]
 
 
-def cpu_threads(given: int | None) -> int:
-    """Threads of a pass: `given`, else OMP_NUM_THREADS, else half of this process's cores.
+def cpu_threads(given: int | None, folder: Path) -> int:
+    """Threads of a pass of the network in `folder`: `given`, else OMP_NUM_THREADS, else all cores, one for a small one.
 
-    Target and draft are two processes on the same cores. A pass over few rows waits for memory, which more threads do
-    not make faster, and threads that share a core with another process's stall each other for whole time slices.
+    A second thread hardly helps a pass over one row, which waits for memory, but takes a third off one that verifies
+    four drafted tokens: with it, verification costs about as much as a step. The pass of a small draft is over
+    before threads have met, and the target's threads wait meanwhile.
     """
     if given is not None:
         return given
     if os.environ.get("OMP_NUM_THREADS", "").isdigit():
         return max(1, int(os.environ["OMP_NUM_THREADS"]))
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, cores // 2)
+    weight = sum(file.stat().st_size for file in folder.glob("*.safetensors"))
+    return 1 if 0 < weight < _MUCH else usable_cores()
 
 
 def choose_device(name: str) -> torch.device:

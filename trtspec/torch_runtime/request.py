@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["FinishReason", "GenerationRequest", "Listener", "Sampling", "Stats", "TokenList", "Update"]
 
 TokenList = tuple[int, ...]
-FinishReason = Literal["end_id", "stop_words", "length", "verified"]
+FinishReason = Literal["end_id", "stop_words", "length", "verified", "unsure"]
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,10 @@ class GenerationRequest:
     With `draft` of k tokens one forward pass decides: the longest accepted prefix plus the model's own next token. With
     `draft_logits` [at least k, vocab of the draft] a sampled draft is accepted by rejection sampling, else where it
     equals the model's own choice.
+
+    Without a draft, generation ends behind a token at whose place no token had a chance of `confidence_threshold`: what
+    a draft model is unsure of is rarely accepted, and what follows that even less. It is the row that counts and not
+    the token drawn from it, so the tokens keep their distribution.
     """
 
     prompt: TokenList
@@ -67,6 +71,7 @@ class GenerationRequest:
     bad_words: tuple[TokenList, ...] = ()
     min_tokens: int = 0
     sampling: Sampling = field(default_factory=Sampling)
+    confidence_threshold: float = 0.0
     return_logits: bool = False
     return_log_probs: bool = False
     draft_logits: NDArray[Any] | None = field(default=None, compare=False, repr=False)

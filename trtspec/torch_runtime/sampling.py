@@ -17,7 +17,7 @@ from trtspec.torch_runtime.drawing import draw_rows
 from trtspec.torch_runtime.noise import gumbel
 from trtspec.torch_runtime.request import GenerationRequest, Sampling
 
-__all__ = ["candidates", "choose_tokens", "edited_rows", "log_probs", "takes_the_best"]
+__all__ = ["best_chances", "candidates", "choose_tokens", "edited_rows", "log_probs", "takes_the_best"]
 
 
 def choose_tokens(logits: Tensor, request: GenerationRequest, context: Sequence[int], generated: int) -> list[int]:
@@ -57,6 +57,11 @@ def log_probs(logits: Tensor, tokens: Sequence[int]) -> tuple[float, ...]:
     """The natural logarithm of the chance of token i in row i of `logits` [n, vocab], n at least len(tokens)."""
     rows = torch.log_softmax(logits[: len(tokens)].float(), -1)
     return tuple(float(rows[index, token]) for index, token in enumerate(tokens))
+
+
+def best_chances(logits: Tensor) -> Tensor:
+    """The chance of the likeliest token of each row [n] of `logits` [n, vocab], before temperature and penalties."""
+    return (logits.amax(-1) - logits.logsumexp(-1)).exp()
 
 
 def _edited(request: GenerationRequest) -> bool:

@@ -12,7 +12,7 @@ from trtspec.errors import RequestFailed
 from trtspec.torch_runtime.kv import SequenceKV
 from trtspec.torch_runtime.rejection import verify_by_logits
 from trtspec.torch_runtime.request import FinishReason, GenerationRequest, Listener, Stats, Update
-from trtspec.torch_runtime.sampling import choose_tokens, log_probs, takes_the_best
+from trtspec.torch_runtime.sampling import best_chances, choose_tokens, log_probs, takes_the_best
 
 __all__ = ["Running", "accepted_length"]
 
@@ -77,7 +77,7 @@ class Running:
         context = [*self.tokens, *self.request.draft]
         self.accepted, chosen = self._judge(logits, context, best)
         new = chosen[: self.accepted + 1][: self.request.max_new_tokens - self.generated]
-        finish = self._extend(new)
+        finish = self._extend(new) or self._unsure(logits)
         self.kv.truncate(min(self.kv.length, before + min(self.accepted, len(self.tokens) - before)))
         added = tuple(self.tokens[before:])
         self.accepted = min(self.accepted, len(added))
@@ -102,6 +102,10 @@ class Running:
             if finish is not None:
                 return finish
         return "verified" if self.request.draft else None
+
+    def _unsure(self, logits: Tensor) -> FinishReason | None:
+        threshold = self.request.confidence_threshold
+        return "unsure" if threshold > 0 and float(best_chances(logits)[0]) < threshold else None
 
     def _finished(self) -> FinishReason | None:
         request = self.request

@@ -53,10 +53,7 @@ def measure_step_costs(
 
     Taking turns spreads what else the machine does over all of them.
     """
-    from trtspec.torch_runtime.loading import cpu_threads
-
     threads = torch.get_num_threads()
-    torch.set_num_threads(cpu_threads(None))
     try:
         with torch.inference_mode():
             large, small = _Timed(target, dtypes[0], device), _Timed(draft, dtypes[1], device)
@@ -82,8 +79,10 @@ class _Timed:
 
     def __init__(self, folder: Path, dtype: str, device: torch.device) -> None:
         from trtspec.torch_runtime.kv import SequenceKV
+        from trtspec.torch_runtime.loading import cpu_threads
 
         self._device = device
+        self._threads = cpu_threads(None, folder)
         self._model = _runtime_model(folder, dtype, device)
         self._sequence = SequenceKV(self._model.kv_shape)
         self._pass(_CONTEXT)
@@ -91,6 +90,7 @@ class _Timed:
     def seconds(self, rows: int) -> float:
         """Time of a pass over ``rows`` tokens behind the context."""
         self._sequence.truncate(_CONTEXT)
+        torch.set_num_threads(self._threads)
         began = time.perf_counter()
         self._pass(rows)
         if self._device.type == "cuda":

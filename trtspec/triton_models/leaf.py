@@ -10,6 +10,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,7 @@ class TritonPythonModel:
         options = RuntimeOptions.from_parameters(parameters)
         for sentence in ignored_options(options):
             pb_utils.Logger.log_warn(sentence)
+        self._threshold = options.confidence_threshold
         self._engine = load_engine(folder, options)
         self._metrics = LeafMetrics(config["name"], args["model_version"], lambda: self._engine.load)
 
@@ -65,7 +67,7 @@ class TritonPythonModel:
             self._stop(request.request_id(), sender)
             return
         parsed = parse_request(tensors)
-        answer = Answer(parsed)
+        answer, generation = Answer(parsed), replace(parsed.generation, confidence_threshold=self._threshold)
         request_id, stopped, begun = request.request_id(), threading.Event(), threading.Event()
         self._running[request_id] = stopped
 
@@ -90,9 +92,7 @@ class TritonPythonModel:
 
         gone = _polled(sender.is_cancelled)
         try:
-            self._engine.submit(
-                parsed.generation, listen, lambda: stopped.is_set() or gone(), continues=_continues(request)
-            )
+            self._engine.submit(generation, listen, lambda: stopped.is_set() or gone(), continues=_continues(request))
         except Exception:
             self._running.pop(request_id, None)
             raise
