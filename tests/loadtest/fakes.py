@@ -67,11 +67,13 @@ def make_pairs_of_records(
     return records
 
 
-def counters(histogram: Sequence[int], drafted: int, output: int | None = None) -> Counters:
-    """Consistent counters for an acceptance histogram."""
+def counters(
+    histogram: Sequence[int], drafted: int, output: int | None = None, lookups: tuple[int, ...] = ()
+) -> Counters:
+    """Consistent counters for an acceptance histogram; `lookups`: rounds, drafted and accepted of the text."""
     steps = sum(histogram)
     accepted = sum(index * count for index, count in enumerate(histogram))
-    return Counters(7, output or steps + accepted, steps, drafted, accepted, tuple(histogram))
+    return Counters(7, output or steps + accepted, steps, drafted, accepted, tuple(histogram), *lookups)
 
 
 def line(**overrides: Any) -> str:

@@ -48,12 +48,14 @@ def test_a_record_survives_writing_and_reading(tmp_path: Path) -> None:
         protocol="openai-chat",
         perf=ServerStamps(1, 2, None, 4),
     )
+    looked_up = record(arm="speculative", server=counters([1, 0, 2], 8, lookups=(2, 6, 4)))
     failed = record([], error="boom", error_code="server_error")
     path = tmp_path / "requests.jsonl"
     with RecordWriter(path) as writer:
         writer.write(full)
+        writer.write(looked_up)
         writer.write(failed)
-    assert read_records(path) == [full, failed]
+    assert read_records(path) == [full, looked_up, failed]
 
 
 def test_lines_have_the_published_form() -> None:
@@ -68,6 +70,14 @@ def test_lines_have_the_published_form() -> None:
         "num_accepted_tokens": 2,
         "acceptance_histogram": [1, 2],
     }
+
+
+def test_counts_of_lookups_stand_only_where_the_server_sends_them() -> None:
+    without, told = (
+        record_json(record(server=counters([1, 2], 4, lookups=lookups)))["server"] for lookups in ((), (2, 3, 1))
+    )
+    added = {"num_lookup_steps": 2, "num_lookup_draft_tokens": 3, "num_accepted_lookup_tokens": 1}
+    assert told == {**without, **added}
 
 
 def test_every_line_is_on_disk_at_once(tmp_path: Path) -> None:
@@ -108,6 +118,7 @@ def test_hand_made_lines_may_leave_out_what_is_optional(tmp_path: Path) -> None:
         (line(perf={"arrival_ns": "late"}), "'perf.arrival_ns' must be a whole number"),
         (line(turn=0.5), "'turn' must be a whole number"),
         (line(server=[1]), "'server' must be an object"),
+        (line(server={"num_lookup_steps": -1}), "'server.num_lookup_steps' must be 0 or more"),
         (line(server={"acceptance_histogram": [1, "x"]}), "'server.acceptance_histogram' must be a list of counts"),
     ],
 )

@@ -88,7 +88,11 @@ def any_record(draw: st.DrawFn) -> Record:
         start_ns=0,
         end_ns=at,
         chunks=tuple(chunks),
-        server=draw(st.sampled_from([None, Counters(num_output_tokens=9), counters([0, 2], 2)])),
+        server=draw(
+            st.sampled_from(
+                [None, Counters(num_output_tokens=9), counters([0, 2], 2), counters([0, 2], 4, lookups=(1, 2, 1))]
+            )
+        ),
         counted_tokens=draw(st.sampled_from([None, 4])),
         error=draw(st.sampled_from([None, None, "boom"])),
         marked=True,
@@ -165,7 +169,7 @@ def test_bytes_that_are_no_text_are_named(tmp_path: Path) -> None:
 
 KEYS = sorted({*json.loads(line()), *record_json(record()), "warmup"})
 PLACES = [*((key,) for key in KEYS), *(("chunks", 0, key) for key in ("t_ns", "text", "tokens"))]
-PLACES += [("server", key) for key in ("num_spec_steps", "acceptance_histogram")]
+PLACES += [("server", key) for key in ("num_spec_steps", "num_lookup_steps", "acceptance_histogram")]
 PLACES += [("perf", "arrival_ns"), ("chunks", 1)]
 any_json = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**65), 2**65) | st.floats() | st.text(max_size=3),

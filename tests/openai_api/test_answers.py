@@ -45,7 +45,7 @@ def test_chunks_without_text_make_no_piece() -> None:
 
 
 def test_a_log_probability_that_is_not_known_is_null() -> None:
-    details = TokenDetails((1, 2), ("a", "\ufffd"), (False, False))
+    details = TokenDetails((1, 2), ("a", "\ufffd"), (0, 0))
     chunk = Chunk(0, "a\ufffd", details=details, log_probs=(-0.5, math.nan), finish_reason="length")
     logprobs = Answer(ChatForm(), "id", "toy").whole([chunk])["choices"][0]["logprobs"]
     assert logprobs["content"] == [

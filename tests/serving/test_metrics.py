@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from trtspec.cli.status import _metric_facts
 from trtspec.serving.metrics import _samples, metrics_summary
 
 OURS = """\
@@ -13,6 +14,12 @@ trtspec_running_requests{model="tensorrt_llm_bls",version="1"} 3
 trtspec_rounds_total{model="tensorrt_llm_bls",version="1"} 10
 trtspec_drafted_tokens_total{model="tensorrt_llm_bls",version="1"} 40
 trtspec_accepted_tokens_total{model="tensorrt_llm_bls",version="1"} 30
+"""
+LOOKUPS = """\
+trtspec_lookups_total{model="tensorrt_llm_bls",version="1",result="found"} 6
+trtspec_lookups_total{model="tensorrt_llm_bls",version="1",result="nothing"} 9
+trtspec_lookup_drafted_tokens_total{model="tensorrt_llm_bls",version="1"} 24
+trtspec_lookup_accepted_tokens_total{model="tensorrt_llm_bls",version="1"} 6
 """
 TRITON = """\
 nv_inference_request_success{model="tensorrt_llm_bls",version="1"} 7
@@ -31,6 +38,18 @@ def test_our_own_counters_count_client_requests() -> None:
     assert found["failures"] == {"timeout": 1}
     assert found["acceptance_rate"] == pytest.approx(0.75)
     assert found["kv_cache"] == {"tensorrt_llm": {"used": 25, "max": 100}, "tensorrt_llm_draft": {"max": 50}}
+
+
+def test_drafts_from_the_text_are_told_apart_where_there_are_some() -> None:
+    found = metrics_summary(_samples(OURS + LOOKUPS))
+    told = {"rounds": 6, "drafted_tokens": 24, "accepted_tokens": 6, "acceptance_rate": 0.25}
+    assert found["lookups"] == told
+    assert dict(_metric_facts(found))["from the text"] == "6 rounds, 25.0% of 24 drafted tokens"
+    without = metrics_summary(_samples(OURS))
+    assert "lookups" not in without
+    assert dict(_metric_facts(without))["from the text"] is None
+    nothing = metrics_summary(_samples(OURS + LOOKUPS.splitlines()[1] + "\n"))
+    assert (nothing["lookups"]["rounds"], nothing["lookups"]["acceptance_rate"]) == (0, None)
 
 
 def test_triton_s_counters_of_the_frontend_stand_in() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import time
 from pathlib import Path
 from typing import Any
@@ -114,11 +115,30 @@ def started(folder: Path, programs: StandIns) -> RunningServer:
     return start_server(plan(folder, programs, "tp1-tp1", "path"), ready_timeout=30)
 
 
-def test_the_first_requests_are_plain_and_speculative(tmp_path: Path, stand_ins: StandIns) -> None:
-    with started(tmp_path, stand_ins) as server:
-        assert len(server.warm_up(10)) == 4
-    sent = [event for event in stand_ins.events() if event.startswith("generate")]
-    assert sent == ["generate 0", "generate default"] * 2
+FOX = "The quick brown fox jumps over the lazy dog."
+PLAIN, OF_MODEL, OF_TEXT = (
+    {"text_input": text, "max_tokens": 8, "stream": True, **more}
+    for text, more in ((FOX, {"num_draft_tokens": 0}), (FOX, {}), ("again again again again", {}))
+)
+OF_TEXT_3 = {**OF_TEXT, "text_input": "again again again again again"}
+
+
+@pytest.mark.parametrize(
+    ("layout", "arm", "bodies"),
+    [
+        ("tp1-tp1", "speculative", [PLAIN, OF_MODEL]),
+        ("ngram", "speculative", [PLAIN, OF_TEXT_3]),
+        ("lookup", "speculative", [PLAIN, OF_MODEL, OF_TEXT]),
+        ("lookup", "baseline", [PLAIN]),
+    ],
+)
+def test_the_first_requests_are_plain_and_verify_a_draft_of_each_source(
+    tmp_path: Path, stand_ins: StandIns, layout: str, arm: Arm, bodies: list[dict[str, Any]]
+) -> None:
+    with start_server(plan(tmp_path, stand_ins, layout, "path", arm), ready_timeout=30) as server:
+        assert len(server.warm_up(10)) == 2 * len(bodies)
+    sent = [json.loads(event.removeprefix("generate ")) for event in stand_ins.events() if event.startswith("generate")]
+    assert sent == bodies * 2
 
 
 def test_a_first_request_that_fails(tmp_path: Path, stand_ins: StandIns, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -137,6 +137,41 @@ def test_an_adaptive_policy_rests_where_lookups_are_not_accepted() -> None:
     assert chunks[-1].counters.drafted < fixed[-1].counters.drafted / 2
 
 
+class Watched(NgramDraft):
+    """Remembers the lengths that it was asked for where it found something."""
+
+    def __init__(self, shortest: int) -> None:
+        super().__init__(shortest)
+        self.found: list[int] = []
+
+    async def propose(self, ids: Sequence[int], count: int) -> tuple[int, ...]:
+        tokens = await super().propose(ids, count)
+        self.found += [count] if tokens else []
+        return tokens
+
+
+def test_text_and_model_each_learn_their_own_length() -> None:
+    """A block comes again and again behind three new tokens; the model is always wrong, and the text mostly right."""
+    block = list(range(2, 22))
+    output = [token for n in range(14) for token in (22 + n, 23 + 5 * n % 17, 22 + 7 * n % 18, *block)]
+    following = scripted([*block, 39], output)
+    target, draft, lookup = ToyTarget(following), ToyDraft(lambda ids: (following(ids) + 1) % VOCAB), Watched(4)
+
+    async def collect() -> list[Chunk]:
+        models = Models(target, letters, draft, lookup)
+        limits = Limits(len(output), end_ids=(END,), vocab_size=VOCAB, max_draft_length=12)
+        policy = Adaptive(now=4, shortest=1, longest=8, off_below=0.1)
+        return [chunk async for chunk in Generation([*block, 39], limits, models, policy).chunks()]
+
+    chunks = asyncio.run(collect())
+    assert ids_of(chunks) == output
+    assert lookup.found[:6] == [4, 5, 6, 6, 7, 8]
+    assert set(lookup.found[8:-1]) == {8}
+    # the model's drafts get short, then it rests, and probes are short too; the text is drafted from all the while
+    assert draft.asked == [4, 3, 2, *[1] * (len(draft.asked) - 3)]
+    assert len(draft.asked) < chunks[-1].counters.misses / 3
+
+
 @pytest.mark.parametrize("length", [1, 3, 8])
 def test_any_target_is_followed(length: int) -> None:
     target = ToyTarget()

@@ -10,7 +10,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.speculation.toys import ToyDraft, ToyTarget, ids_of, letters, rollout, scripted, target_next
-from trtspec.speculation import Adaptive, DraftPolicy, Generation, Limits, Models, Schedule, Surroundings, fixed_length
+from trtspec.speculation import (
+    DRAFTED,
+    LOOKED_UP,
+    Adaptive,
+    BySource,
+    DraftPolicy,
+    Generation,
+    Limits,
+    Models,
+    Schedule,
+    Source,
+    Surroundings,
+    Wanted,
+    fixed_length,
+)
 
 PROMPT = [7, 11, 13, 17, 19, 23, 29]
 
@@ -110,6 +124,71 @@ def test_adaptive_keeps_its_bounds(rounds: list[tuple[int, float]], shortest: in
         else:
             assert shortest <= policy.length(1) <= longest
             policy = policy.after_round(drafted, int(share * drafted))
+
+
+def both(policy: DraftPolicy) -> BySource:
+    return BySource(policy, policy)
+
+
+def courses(policies: BySource, accepted: dict[Source, float], rounds: int) -> list[Wanted]:
+    """What is wanted before each step: text and model draft in turn where both are asked.
+
+    accepted: the share of its drafts that each has accepted, always the same.
+    """
+    seen: list[Wanted] = []
+    for step in range(rounds):
+        wanted = policies.wanted(1)
+        seen.append(wanted)
+        source = LOOKED_UP if wanted.text and (step % 2 == 0 or not wanted.model) else DRAFTED
+        drafted = wanted.text if source == LOOKED_UP else wanted.model
+        if drafted:
+            policies = policies.after_round(source, drafted, round(accepted[source] * drafted))
+        else:
+            policies = policies.after_plain(policies.pause() or 1)
+    return seen
+
+
+def test_each_source_has_the_length_of_its_own_acceptance() -> None:
+    seen = courses(both(adaptive(off_below=0.0)), {LOOKED_UP: 1.0, DRAFTED: 0.2}, 40)
+    assert seen[0] == Wanted(4, 4)
+    assert seen[-1] == Wanted(8, 1)
+    # the other way round it is the other way round
+    seen = courses(both(adaptive(off_below=0.0)), {LOOKED_UP: 0.2, DRAFTED: 1.0}, 40)
+    assert seen[-1] == Wanted(1, 8)
+
+
+def test_a_source_of_which_nothing_is_accepted_rests_and_the_other_goes_on() -> None:
+    seen = courses(both(adaptive()), {LOOKED_UP: 1.0, DRAFTED: 0.0}, 120)
+    assert all(wanted.text for wanted in seen)
+    rests = [step for step, wanted in enumerate(seen) if not wanted.model]
+    assert rests
+    # the text's tokens, nine a round, count towards the rest of 64: it is over after eight of them, then come probes
+    first = rests[0]
+    assert [wanted.model for wanted in seen[first : first + 9]] == [0] * 8 + [1]
+    assert not any(wanted.model for wanted in seen[-5:])  # each probe that fails doubles the rest
+
+
+def test_when_all_rest_the_first_to_wake_says_when_to_ask_again() -> None:
+    tired = Adaptive(1, 1, 8, 0.1, resting=64)
+    policies = BySource(tired, Adaptive(1, 1, 8, 0.1, resting=40))
+    assert (policies.wanted(1), policies.pause()) == (Wanted(0, 0), 40)
+    after = policies.after_plain(40)
+    assert (after.wanted(1), after.text) == (Wanted(0, 1), Adaptive(1, 1, 8, 0.1, resting=24))
+    # a step of one token that nobody drafted counts for both
+    assert after.after_round(DRAFTED, 0, 0).text == Adaptive(1, 1, 8, 0.1, resting=23)
+
+
+def test_a_source_that_is_given_up_has_no_say() -> None:
+    policies = BySource(Adaptive(1, 1, 8, 0.1, resting=64), Adaptive(4, 1, 8, 0.1))
+    alone = policies.without(DRAFTED)
+    assert (alone.wanted(1), alone.pause()) == (Wanted(0, 0), 64)
+    assert policies.without(LOOKED_UP).wanted(1) == Wanted(0, 4)
+    assert BySource().pause() is None
+
+
+def test_other_policies_answer_alike_for_both() -> None:
+    for policy in (fixed_length(3), Schedule.of({4: 3})):
+        assert courses(both(policy), {LOOKED_UP: 1.0, DRAFTED: 0.0}, 30) == [Wanted(3, 3)] * 30
 
 
 class Remembering(ToyDraft):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,6 +12,9 @@ from tests.serving.toy import ToyDeployment
 from tests.triton_models.scraping import settled, total
 from tests.triton_models.toys import built_toy, post, served, stream
 from trtspec.serving import RunningServer
+from trtspec.serving.served import frontend_parameters
+from trtspec.serving.warmup import warmup_requests
+from trtspec.wire import FrontendRequest, ask
 
 pytestmark = pytest.mark.triton
 
@@ -83,6 +87,27 @@ def test_the_counts_tell_who_drafted(ngram: RunningServer, lookup: RunningServer
 
 _LOOKUPS = ("num_lookup_steps", "total_lookup_draft_tokens", "total_accepted_lookup_draft_tokens")
 _ALL = ("num_spec_steps", "total_draft_tokens", "total_accepted_draft_tokens")
+
+
+def test_a_client_is_told_too(ngram: RunningServer) -> None:
+    request = FrontendRequest(REPEATED, 30, token_details=True, frequency_penalty=-1.0)
+    answer = asyncio.run(ask(ngram.grpc_url, request, timeout=60, on_chunk=lambda _: None))
+    counters = answer.counters
+    assert counters.num_lookup_steps == counters.num_spec_steps
+    assert answer.sources.count(2) == counters.num_accepted_lookup_tokens == counters.num_accepted_tokens
+    assert (counters.num_accepted_tokens or 0) > 0
+
+
+def test_the_first_requests_verify_drafts_of_every_source(ngram: RunningServer, lookup: RunningServer) -> None:
+    """What `serve` sends before clients do."""
+    for server in (ngram, lookup):
+        assert len(server.warm_up(60)) == 2 * (2 if server is ngram else 3)
+        bodies = list(warmup_requests(server.models, frontend_parameters(server.plan.repository)))
+        plain, *drafting = (post(server, {**body, "stream": False, "end_id": -1}) for body in bodies)
+        assert plain["num_spec_steps"] == 0
+        assert drafting[-1]["num_lookup_steps"] > 0
+        if server is lookup:
+            assert drafting[0]["num_spec_steps"] > drafting[0]["num_lookup_steps"]
 
 
 def test_lengths_of_lookup_and_model_are_their_own(lookup: RunningServer) -> None:

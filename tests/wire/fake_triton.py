@@ -55,6 +55,8 @@ class Reply:
     token_ids: tuple[int, ...] | None = None
     token_texts: tuple[str, ...] = ()
     prompt_ids: tuple[int, ...] | None = None
+    sources: tuple[int, ...] = ()  # of the tokens; the target's own where there are fewer
+    lookups: tuple[int, int, int] | None = None
     logits: tuple[float, ...] | None = None
     finish_reason: str = ""
     final: bool = False
@@ -191,6 +193,9 @@ def _received(message: Any) -> Received:
     return Received(message.model_name, inputs, {tensor.name: tuple(tensor.shape) for tensor in message.inputs})
 
 
+_LOOKUPS = ("num_lookup_steps", "total_lookup_draft_tokens", "total_accepted_lookup_draft_tokens")
+
+
 def _message(reply: Reply) -> Any:
     message = pb.ModelStreamInferResponse()
     response = message.infer_response
@@ -203,6 +208,7 @@ def _message(reply: Reply) -> Any:
         ("num_spec_steps", reply.steps),
         ("total_draft_tokens", reply.drafted),
         ("total_accepted_draft_tokens", reply.accepted),
+        *zip(_LOOKUPS, reply.lookups or (), strict=False),
     ):
         if value is not None:
             _add(response, name, "INT32", struct.pack("<i", value), 1)
@@ -215,8 +221,9 @@ def _message(reply: Reply) -> Any:
             _add(response, name, "INT32", struct.pack(f"<{len(values)}i", *values), len(values))
     if reply.token_ids is not None:
         _add(response, "token_texts", "BYTES", pack_strings(reply.token_texts), len(reply.token_texts))
-        _add(response, "token_sources", "INT32", struct.pack(f"<{len(reply.token_ids)}i", *[0] * len(reply.token_ids)),
-             len(reply.token_ids))  # fmt: skip
+        count = len(reply.token_ids)
+        sources = [*reply.sources, *[0] * count][:count]
+        _add(response, "token_sources", "INT32", struct.pack(f"<{count}i", *sources), count)
     if reply.logits is not None:
         _add(response, "generation_logits", "FP32", struct.pack(f"<{len(reply.logits)}f", *reply.logits), 1)
     if reply.finish_reason:

@@ -9,11 +9,12 @@ def test_an_answer_adds_up() -> None:
     answer = Answer()
     answer.add(Chunk(0, "", tokens=0), 0.1)
     first = Counters(5, 2, 1, 4, 1, (0, 1))
-    answer.add(Chunk(1, "Hello", 2, first, TokenDetails((1, 2), ("Hel", "lo wo"), (False, True))), 0.2)
+    answer.add(Chunk(1, "Hello", 2, first, TokenDetails((1, 2), ("Hel", "lo wo"), (0, 1))), 0.2)
     last = Counters(5, 4, 2, 8, 2, (0, 2))
-    answer.add(Chunk(2, " world", 2, last, TokenDetails((3, 4), ("rl", "d"), (True, False)), True, "stop"), 0.5)
+    answer.add(Chunk(2, " world", 2, last, TokenDetails((3, 4), ("rl", "d"), (2, 0)), True, "stop"), 0.5)
     assert answer.text == "Hello world"
     assert answer.token_ids == [1, 2, 3, 4]
+    assert answer.sources == [0, 1, 2, 0]
     assert answer.drafted == [False, True, True, False]
     assert answer.time_to_first_token == 0.2
     assert answer.finish_reason == "stop"

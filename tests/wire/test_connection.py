@@ -15,6 +15,7 @@ from trtspec.errors import RequestFailed, ServerUnreachable
 from trtspec.wire import (
     Chunk,
     Connection,
+    Counters,
     FrontendRequest,
     ModelCounts,
     model_counts,
@@ -182,6 +183,22 @@ def test_token_details() -> None:
     assert second is not None
     assert (first.ids, first.texts, first.drafted, first.prompt_ids) == ((5, 6), ("a", "b"), (False, False), (1, 2, 3))
     assert (second.ids, second.prompt_ids) == ((7,), None)
+
+
+def test_counts_and_sources_of_drafts_from_the_text() -> None:
+    counts: dict[str, Any] = {"steps": 3, "drafted": 12, "accepted": 5, "histogram": (1, 1, 0, 0, 1)}
+    tokens: dict[str, Any] = {"token_ids": (5, 6, 7), "token_texts": ("a", "b", "c"), "sources": (2, 1)}
+    replies = [
+        Reply(1, "a", 1, **counts),
+        Reply(2, "abc", 3, **counts, **tokens, lookups=(2, 8, 4)),
+        Reply(2, None, final=True),
+    ]
+    with FakeTriton(lambda _: replies) as server:
+        without, looked_up, _ = collect(server.url, FrontendRequest("p", 3, token_details=True))
+    assert without.counters == Counters(None, 1, 3, 12, 5, (1, 1, 0, 0, 1))
+    assert looked_up.counters == Counters(None, 3, 3, 12, 5, (1, 1, 0, 0, 1), 2, 8, 4)
+    assert looked_up.details is not None
+    assert (looked_up.details.sources, looked_up.details.drafted) == ((2, 1, 0), (True, True, False))
 
 
 def test_probes() -> None:

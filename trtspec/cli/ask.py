@@ -54,7 +54,8 @@ def command(sink: Sink, words: tuple[str, ...], arm: Arm | None, url: str | None
     spec_file = load_spec(spec_path)
     text = prompt if options["raw"] else _rendered(spec_file, prompt)
     with _server(spec_file, arm, url, sink) as endpoint:
-        _ask(sink, endpoint, text, options)
+        view = AnswerView(sink, lookups=spec_file.spec.draft.looks_up)
+        _ask(view, sink, endpoint, text, options)
     return None
 
 
@@ -92,7 +93,7 @@ def _server(spec_file: SpecFile, arm: Arm | None, url: str | None, sink: Sink) -
         yield given_server(spec_file, url)
 
 
-def _ask(sink: Sink, endpoint: Endpoint, prompt: str, options: dict[str, Any]) -> None:
+def _ask(view: AnswerView, sink: Sink, endpoint: Endpoint, prompt: str, options: dict[str, Any]) -> None:
     from trtspec.wire import FrontendRequest, ask
 
     request = FrontendRequest(
@@ -106,7 +107,6 @@ def _ask(sink: Sink, endpoint: Endpoint, prompt: str, options: dict[str, Any]) -
         seed=options["seed"],
         token_details=True,
     )
-    view = AnswerView(sink)
     try:
         answer = asyncio.run(ask(endpoint.url, request, timeout=options["timeout"], on_chunk=view.show))
     finally:

@@ -129,6 +129,7 @@ def _metric_facts(metrics: dict[str, Any] | None) -> list[tuple[str, str | None]
     return [
         ("requests", None if metrics["requests"] is None else _requests(metrics, failures)),
         ("acceptance", None if rate is None else f"{rate:.1%} of {metrics['drafted_tokens']} drafted tokens"),
+        ("from the text", _lookups(metrics.get("lookups"))),
         *((f"KV cache {model}", _kv(blocks)) for model, blocks in caches.items()),
     ]
 
@@ -138,6 +139,14 @@ def _requests(metrics: dict[str, Any], failures: dict[str, int] | None) -> str:
     failed = "" if failures is None else f", {sum(failures.values())} failed"
     why = f" ({', '.join(f'{count} {name}' for name, count in failures.items())})" if failures else ""
     return f"{metrics['requests']} ended{failed}{why}{running}"
+
+
+def _lookups(counts: dict[str, Any] | None) -> str | None:
+    if counts is None:
+        return None
+    rate = counts["acceptance_rate"]
+    accepted = "" if rate is None else f", {rate:.1%} of {counts['drafted_tokens']} drafted tokens"
+    return f"{counts['rounds']} rounds{accepted}"
 
 
 def _kv(blocks: dict[str, float]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from trtspec.loadtest.drafters import by_drafter
 from trtspec.loadtest.table import UNKNOWN, Table
 
 if TYPE_CHECKING:
@@ -31,7 +32,8 @@ def acceptance(table: Table, rows: NDArray[Any], derived_length: float | None = 
     """
     if _counted(table, rows).any():
         total = pooled(table, rows)
-        return {**total, "by_category": _by_category(table, rows), "source": "server", "reason": _why_no_rate(total)}
+        told = {**total, "by_category": _by_category(table, rows), "source": "server", "reason": _why_no_rate(total)}
+        return _with_drafters(told, table, rows)
     if derived_length is not None:
         reason = "the frontend reports no counters: tokens divided by the growth of the target's request count"
         return {
@@ -46,8 +48,8 @@ def acceptance(table: Table, rows: NDArray[Any], derived_length: float | None = 
 
 def _counted(table: Table, rows: NDArray[Any]) -> NDArray[Any]:
     """True for requests whose server counted rounds, or drafted tokens alone (OpenAI-compatible ones)."""
-    counted: NDArray[Any] = (table.steps[rows] != UNKNOWN) | (table.drafted[rows] != UNKNOWN)
-    return counted
+    known: NDArray[Any] = (table.steps[rows] != UNKNOWN) | (table.drafted[rows] != UNKNOWN)
+    return known
 
 
 def _by_category(table: Table, rows: NDArray[Any]) -> dict[str, dict[str, Any]]:
@@ -56,6 +58,18 @@ def _by_category(table: Table, rows: NDArray[Any]) -> dict[str, dict[str, Any]]:
     categories = table.category[rows]
     codes = sorted(np.unique(categories).tolist(), key=lambda code: table.names[code])
     return {table.names[code]: pooled(table, rows[categories == code]) for code in codes}
+
+
+def _with_drafters(told: dict[str, Any], table: Table, rows: NDArray[Any]) -> dict[str, Any]:
+    """`told` with `by_drafter` in it and in its categories, where the server looks drafts up in the text."""
+    known = rows[_counted(table, rows)]
+    whole = by_drafter(table, known)
+    if not whole:
+        return told
+    for name, part in told["by_category"].items():
+        found = by_drafter(table, known[table.category[known] == table.code(name)], tuple(whole))
+        told["by_category"][name] = {**part, **({"by_drafter": found} if found else {})}
+    return {**told, "by_drafter": whole}
 
 
 def derived_length(tokens: int | None, target_requests: int | None) -> float | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from trtspec.loadtest.chunk_columns import Chunks, check_order
 from trtspec.loadtest.raw_values import NEVER, NotPlain, counts, instants, integers, only, small
-from trtspec.loadtest.records import CANCEL_REASONS, STAMPS, TOKEN_SOURCES, Record, concurrency_label
+from trtspec.loadtest.records import CANCEL_REASONS, LOOKUPS, STAMPS, TOKEN_SOURCES, Record, concurrency_label
 from trtspec.spec.names import ARMS
 
 if TYPE_CHECKING:
@@ -27,7 +27,14 @@ _TEXTS = ("error", "error_code", "category", "pair_id", "finish_reason", "exclud
 _COUNTS = ("concurrency", "max_tokens", "counted_tokens")
 _NUMBERS = ("scheduled_ns", "end_ns", "block", "order", "draft_length", "turn", "worker")
 _FLAGS = ("cancelled", "synthetic", "warmup")
-_SERVER = ("num_input_tokens", "num_output_tokens", "num_spec_steps", "num_draft_tokens", "num_accepted_tokens")
+_SERVER = (
+    *("num_input_tokens", "num_output_tokens", "num_spec_steps", "num_draft_tokens", "num_accepted_tokens"),
+    *LOOKUPS,
+)
+_SERVER_COLUMNS = (
+    *("input_tokens", "output_tokens", "steps", "drafted", "accepted"),
+    *("lookup_steps", "lookup_drafted", "lookup_accepted"),
+)
 _ROW = ("arm", "prompt_id", "start_ns", *_TEXTS, *_COUNTS, *_NUMBERS, *_FLAGS, "cancel_reason", "tokens_source")
 
 
@@ -138,8 +145,7 @@ class RawBatch:
         import numpy as np
 
         parts: Iterable[Any] = zip(*self._servers, strict=True) if self._servers else ((),) * len(_SERVER)
-        names = ("input_tokens", "output_tokens", "steps", "drafted", "accepted")
-        columns = {name: counts(part) for name, part in zip(names, parts, strict=True)}
+        columns = {name: counts(part) for name, part in zip(_SERVER_COLUMNS, parts, strict=True)}
         given = [() if histogram is None else histogram for histogram in self._histograms]
         only({list, tuple}, given)
         columns["has_histogram"] = np.array([histogram is not None for histogram in self._histograms], dtype=bool)

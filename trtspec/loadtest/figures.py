@@ -99,6 +99,20 @@ _ACCEPTANCE = (
         "Of the token drafted at position 1, 2, …",
         _WITH_COUNTERS,
     ),
+    Figure(
+        "acceptance.by_drafter",
+        "counts and shares",
+        "those of the rounds whose draft was found in the text, and the others",
+        "`text` and `model`: rounds, drafted and accepted tokens of each. Only where drafts are looked up in the text.",
+        _WITH_COUNTERS,
+    ),
+    Figure(
+        "acceptance.by_drafter.*.output_share",
+        "share",
+        "accepted / output tokens",
+        "What is left of 1 the target chose itself.",
+        _WITH_COUNTERS,
+    ),
 )
 _PAIRS = "pairs: the same prompt answered by both arms at the same load level"
 _COMPARISON = (

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CANCEL_REASONS",
+    "LOOKUPS",
     "STAMPS",
     "TOKEN_SOURCES",
     "ChunkRecord",
@@ -61,7 +62,8 @@ class Record:
     window; "fill": keeps the load up while the last measured ones finish); `marked` is False for a hand-made line
     that does not say. `order` is 0 where this arm went first in its block. `cancel_reason` tells a cancelled request's:
     "timeout" (a failure), "disconnect" or "stop" (both ours). `counted_tokens` are those of the whole text, counted by
-    the tokenizer where `tokens_source` is "tokenizer". `perf` are the server's own stamps.
+    the tokenizer where `tokens_source` is "tokenizer". `perf` are the server's own stamps. `server` has the counts of
+    lookups (`num_lookup_steps`, …) only where drafts are looked up in the text.
     """
 
     arm: Arm
@@ -141,9 +143,7 @@ def record_json(record: Record) -> dict[str, Any]:
         "error": record.error,
         "error_code": record.error_code,
         "cancelled": record.cancelled,
-        "server": None
-        if server is None
-        else {name: _plain(getattr(server, name)) for name in (*_COUNTERS, _HISTOGRAM)},
+        "server": None if server is None else _server_json(server),
         "pair_id": record.pair_id,
         "block": record.block,
         "order": record.order,
@@ -172,6 +172,13 @@ _COUNTERS = (
     "num_accepted_tokens",
 )
 _HISTOGRAM = "acceptance_histogram"
+# written only where the server looks drafts up
+LOOKUPS = ("num_lookup_steps", "num_lookup_draft_tokens", "num_accepted_lookup_tokens")
+
+
+def _server_json(server: Counters) -> dict[str, Any]:
+    written = {name: _plain(getattr(server, name)) for name in (*_COUNTERS, _HISTOGRAM)}
+    return written | {name: value for name in LOOKUPS if (value := getattr(server, name)) is not None}
 
 
 def _plain(value: Any) -> Any:
@@ -271,7 +278,7 @@ def parse_record(line: str) -> Record:
 def _counters(fields: Fields | None) -> Counters | None:
     if fields is None:
         return None
-    values = {name: fields.optional_count(name) for name in _COUNTERS}
+    values = {name: fields.optional_count(name) for name in (*_COUNTERS, *LOOKUPS)}
     return Counters(**values, acceptance_histogram=fields.optional_counts(_HISTOGRAM))
 
 

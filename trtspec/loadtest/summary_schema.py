@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from trtspec.loadtest.caveat import SECTIONS
+from trtspec.loadtest.drafters import DRAFTERS
 from trtspec.loadtest.figures import FIGURES
 from trtspec.loadtest.goodput import LEVELS
 from trtspec.loadtest.json_shapes import (
@@ -74,7 +75,7 @@ def _definitions() -> dict[str, Schema]:
         "row": _row(),
         "share": _share(),
         "interval": _interval(),
-        "pooled": shape(_pooled()),
+        "pooled": shape(_pooled(), {"by_drafter": _by_drafter()}),
         "acceptance": _acceptance(),
         "arm_part": shape(rows),
         "arm_level": shape({**level, **rows}),
@@ -154,8 +155,16 @@ def _acceptance() -> Schema:
             "by_category": keyed(_ref("pooled"), "category of the prompts"),
             "source": one_of("server", "derived", "none"),
             "reason": REASON,
-        }
+        },
+        {"by_drafter": _by_drafter()},
     )
+
+
+def _by_drafter() -> Schema:
+    counts = dict.fromkeys(("num_spec_steps", "num_draft_tokens", "num_accepted_tokens"), COUNT)
+    rates = dict.fromkeys(("acceptance_rate", "mean_acceptance_length", "output_share"), maybe(NUMBER))
+    meaning = f"who drafted ({', '.join(DRAFTERS)}); only where drafts are looked up in the text"
+    return keyed(shape({**counts, **rates}), meaning)
 
 
 def _comparison() -> Schema:

@@ -91,6 +91,10 @@ class Table:
     steps: Ints
     drafted: Ints
     accepted: Ints
+    lookup_steps: Ints
+    """of the steps, those whose draft was found in the text; -1 where drafts are not looked up"""
+    lookup_drafted: Ints
+    lookup_accepted: Ints
     max_tokens: Ints
     draft_length: Ints
 

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
     from trtspec.loadtest.table import Table
 
-__all__ = ["COUNTS", "NAMES", "request_columns"]
+__all__ = ["NAMES", "count_columns", "request_columns"]
 
 # column → the table's
 NAMES = {"load": "load", "prompt_id": "prompt", "category": "category", "pair_id": "pair"}
-COUNTS = {
+_COUNTS = {
     "chunks": "arrivals",
     "input_tokens": "input_tokens",
     "output_tokens": "answer_tokens",
@@ -28,7 +28,13 @@ COUNTS = {
     "turn": "turn",
     "worker": "worker",
 }
+_LOOKUPS = {"lookup_rounds": "lookup_steps", "lookup_drafted": "lookup_drafted", "lookup_accepted": "lookup_accepted"}
 _STATUSES = ("ok", "failed", "cancelled", "excluded")
+
+
+def count_columns(table: Table) -> Mapping[str, str]:
+    """Column → the table's; those of lookups only where a server told of them."""
+    return {**_COUNTS, **(_LOOKUPS if (table.lookup_steps >= 0).any() else {})}
 
 
 def request_columns(table: Table, rows: slice | NDArray[Any]) -> Mapping[str, Sequence[Any]]:
@@ -46,7 +52,7 @@ def request_columns(table: Table, rows: slice | NDArray[Any]) -> Mapping[str, Se
         "error": table.names_of(table.error[rows].tolist()),
         "excluded": table.names_of(table.excluded[rows].tolist()),
         **times,
-        **{name: _counted(getattr(table, column)[rows]) for name, column in COUNTS.items()},
+        **{name: _counted(getattr(table, column)[rows]) for name, column in count_columns(table).items()},
         "acceptance_rate": [a / d if d > 0 and a >= 0 else None for d, a in known],
     }
 

@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from trtspec.reports.data import ReportData
+from trtspec.reports.drafters import drafter_lines, told_by_drafter
 from trtspec.reports.formats import acceptance_text, percent_text, plain, ratio_text
 from trtspec.reports.level_cells import TIMES, median_cells, rate_cell
 from trtspec.reports.money_charts import capacity_text
@@ -115,6 +116,8 @@ def _print_acceptance(console: Console, data: ReportData) -> None:
         console.print(f"[bold]acceptance[/]  unknown: {escape(plain(acceptance.get('reason') or 'no counters'))}")
         return
     console.print(f"[bold]acceptance[/]  {acceptance_text(rate, length)}")
+    for line in drafter_lines(told_by_drafter(acceptance)):
+        console.print(f"[bold]drafted by[/]  {escape(line)}")
     categories: Mapping[str, Mapping[str, Any]] = acceptance.get("by_category") or {}
     known = {name: row["acceptance_rate"] for name, row in categories.items() if row.get("acceptance_rate") is not None}
     width = max(map(len, known), default=0)

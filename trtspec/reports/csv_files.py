@@ -9,12 +9,14 @@ from typing import Any
 
 from trtspec.reports.columns import request_columns
 from trtspec.reports.data import ReportData
+from trtspec.reports.drafters import told_by_drafter
 
 __all__ = ["csv_files", "request_csv"]
 
 Row = Sequence[Any]
 _STATISTICS = ("mean", "p50", "p90", "p95", "p99", "p10", "p5", "p1", "total", "count", "unit", "reason")
 _POOLED = ("num_spec_steps", "num_draft_tokens", "num_accepted_tokens", "acceptance_rate", "mean_acceptance_length")
+_SHARES = ("share_of_rounds", "share_of_output")
 _BATCH = 65_536
 
 
@@ -22,7 +24,7 @@ def csv_files(data: ReportData) -> dict[str, str]:
     """File name → content: metrics by arm and load, acceptance, speed-up."""
     return {
         "metrics.csv": _text(("load", "arm", "metric", *_STATISTICS), _metric_rows(data)),
-        "acceptance.csv": _text(("by", "key", *_POOLED, "share_of_rounds"), _acceptance_rows(data)),
+        "acceptance.csv": _acceptance(data),
         "speedup.csv": _text(("by", "key", "metric", "estimate", "low", "high", "confidence"), _speedup_rows(data)),
     }
 
@@ -61,6 +63,22 @@ def _metric_rows(data: ReportData) -> Iterable[Row]:
             for name in part.metric_names():
                 row = part.metric(arm, name)
                 yield (load, arm, name, *(row.get(key) for key in _STATISTICS))
+
+
+def _acceptance(data: ReportData) -> str:
+    """The share of the output, which drafters have, is the last column where drafts are looked up."""
+    if not told_by_drafter(data.acceptance):
+        return _text(("by", "key", *_POOLED, *_SHARES[:1]), _acceptance_rows(data))
+    rows = [*((*row, None) for row in _acceptance_rows(data)), *_drafter_rows(data)]
+    return _text(("by", "key", *_POOLED, *_SHARES), rows)
+
+
+def _drafter_rows(data: ReportData) -> Iterable[Row]:
+    parts = {"drafter": data.acceptance}
+    parts |= {f"drafter in {name}": part for name, part in sorted((data.acceptance.get("by_category") or {}).items())}
+    for by, part in parts.items():
+        for name, row in told_by_drafter(part).items():
+            yield (by, name, *(row[key] for key in _POOLED), None, row["output_share"])
 
 
 def _acceptance_rows(data: ReportData) -> Iterable[Row]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from html import escape
 
 from trtspec.reports.data import ReportData
+from trtspec.reports.drafters import drafter_lines, drafter_table, told_by_drafter
 from trtspec.reports.formats import acceptance_text, percent_text, plain, ratio_text
 from trtspec.reports.gates import GateResult
 from trtspec.reports.level_cells import TIMES, median_cells, rate_cell
@@ -28,6 +29,7 @@ def render_markdown(data: ReportData, gates: Sequence[GateResult] = ()) -> str:
         _levels(data),
         _facts(data),
         _categories(data),
+        _drafters(data),
         _warnings(data),
         _foot(data),
     ]
@@ -116,6 +118,7 @@ def _facts(data: ReportData) -> str:
         told = acceptance_text(rate, length)
     lines = [
         f"- **acceptance**: {told}",
+        *(f"- **drafted by** {markdown_text(line)}" for line in drafter_lines(told_by_drafter(acceptance))),
         f"- **answers**: {markdown_text(equality_text(data.comparison))}",
         f"- **break-even**: {markdown_text(break_even_text(data))}",
     ]
@@ -135,6 +138,16 @@ def _categories(data: ReportData) -> str:
     left = f"\n\n{len(best) - _CATEGORIES} more are in the report." if len(best) > _CATEGORIES else ""
     table = markdown_table(("category", "accepted", "speed-up"), [row[:3] for row in best[:_CATEGORIES]])
     return f"<details><summary>By category</summary>\n\n{table}{left}\n\n</details>"
+
+
+def _drafters(data: ReportData) -> str:
+    """Who drafted in each category; what it comes to over all is among the facts."""
+    table = drafter_table(data)
+    rows = [[markdown_text(cell.text) for cell in row] for row in table.rows if row[0].text != "all"]
+    if not rows:
+        return ""
+    shown = markdown_table(table.columns, rows, left=2)
+    return f"<details><summary>Who drafted, by category</summary>\n\n{shown}\n\n</details>"
 
 
 def _warnings(data: ReportData) -> str:

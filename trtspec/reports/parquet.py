@@ -8,7 +8,7 @@ from io import BytesIO
 from typing import Any
 
 from trtspec.errors import EnvironmentMissing
-from trtspec.reports.columns import COUNTS, NAMES, request_columns
+from trtspec.reports.columns import NAMES, count_columns, request_columns
 from trtspec.reports.data import ReportData
 from trtspec.reports.paths import numbers_below
 from trtspec.reports.rows import TIMES
@@ -66,7 +66,7 @@ def _schema(data: ReportData) -> Any:
     types = {
         "arm": name, **dict.fromkeys(NAMES, name), "concurrency": pa.int64(), "start_s": pa.float64(),
         "send_lag_s": pa.float64(), "status": name, "error": name, "excluded": name,
-        **{f"{time}_s": pa.float64() for time in TIMES}, **dict.fromkeys(COUNTS, pa.int64()),
+        **{f"{time}_s": pa.float64() for time in TIMES}, **dict.fromkeys(count_columns(data.table), pa.int64()),
         "acceptance_rate": pa.float64(),
     }  # fmt: skip
     return pa.schema(list(types.items()), metadata=dict(_metadata(data)))

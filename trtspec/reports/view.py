@@ -13,6 +13,7 @@ from typing import Any
 from trtspec.reports.answers import PromptView, divergence_table, failure_table, prompt_views
 from trtspec.reports.correlation import correlation_table
 from trtspec.reports.data import ReportData
+from trtspec.reports.drafters import drafter_note, drafter_table, told_by_drafter
 from trtspec.reports.formats import Table, percent_text, plain, text_cell
 from trtspec.reports.hero import Hero, build_hero
 from trtspec.reports.load_charts import break_even, break_even_interval
@@ -56,6 +57,8 @@ class ReportView:
     tiles: tuple[Tile, ...]
     warnings: Warnings
     acceptance_lead: str
+    drafters: Table
+    drafters_note: str
     break_even: str
     correlations: Table
     servers: Table
@@ -84,6 +87,8 @@ def build_view(data: ReportData) -> ReportView:
         tiles=build_tiles(data),
         warnings=sort_warnings(data.comparison),
         acceptance_lead=_acceptance_lead(data),
+        drafters=drafter_table(data),
+        drafters_note=drafter_note(told_by_drafter(data.acceptance)),
         break_even=break_even_text(data),
         correlations=correlation_table(data),
         servers=server_table(data),

@@ -58,7 +58,7 @@ def running_requests(samples: Iterable[Sample]) -> int | None:
 
 
 def metrics_summary(samples: Iterable[Sample]) -> dict[str, Any]:
-    """What `trtspec status` shows; None for what the server does not export."""
+    """What `trtspec status` shows; None for what the server does not export, `lookups` only where one was made."""
     kept = tuple(samples)
     drafted, accepted = _sum(kept, "trtspec_drafted_tokens_total"), _sum(kept, "trtspec_accepted_tokens_total")
     return {
@@ -71,7 +71,23 @@ def metrics_summary(samples: Iterable[Sample]) -> dict[str, Any]:
         "acceptance_rate": accepted / drafted if drafted and accepted is not None else None,
         "output_tokens": _whole(_sum(kept, "trtspec_output_tokens_total")),
         "kv_cache": _kv_cache(kept),
+        **_lookups(kept),
     }
+
+
+def _lookups(samples: tuple[Sample, ...]) -> dict[str, Any]:
+    """Of the rounds and tokens, those whose draft was found in the text."""
+    if _sum(samples, "trtspec_lookups_total") is None:
+        return {}
+    drafted = _sum(samples, "trtspec_lookup_drafted_tokens_total") or 0
+    accepted = _sum(samples, "trtspec_lookup_accepted_tokens_total") or 0
+    counts = {
+        "rounds": round(_sum(samples, "trtspec_lookups_total", result="found") or 0),
+        "drafted_tokens": round(drafted),
+        "accepted_tokens": round(accepted),
+        "acceptance_rate": accepted / drafted if drafted else None,
+    }
+    return {"lookups": counts}
 
 
 def _requests(samples: tuple[Sample, ...]) -> int | None:

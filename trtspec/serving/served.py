@@ -12,7 +12,7 @@ from trtspec.errors import BuildError, ServerError
 from trtspec.spec import Arm, SpecFile
 from trtspec.spec.names import FRONTEND_MODEL
 
-__all__ = ["BACKEND", "Served", "ServedModel", "expected_served", "read_served"]
+__all__ = ["BACKEND", "Served", "ServedModel", "expected_served", "frontend_parameters", "read_served"]
 
 BACKEND = "tensorrtllm"
 _PATHS = ("gpt_model_path", "encoder_model_path", "tokenizer_dir", "lora_prefetch_dir")
@@ -84,15 +84,29 @@ def read_served(repository: Path, root: str | None = None) -> Served | None:
     return Served(tuple(_read_model(path, repository, root) for path in files)) if files else None
 
 
-def _read_model(path: Path, repository: Path, root: str | None) -> ServedModel:
+def frontend_parameters(repository: Path) -> Mapping[str, str]:
+    """The frontend's model parameters; none where its config.pbtxt is not there."""
+    path = repository / FRONTEND_MODEL / "config.pbtxt"
+    return _parameters(_read_config(path)) if path.is_file() else {}
+
+
+def _read_config(path: Path) -> Any:
     from google.protobuf import text_format
     from tritonclient.grpc.model_config_pb2 import ModelConfig
 
     try:
-        config: Any = text_format.Parse(path.read_text(encoding="utf-8"), ModelConfig())
+        return text_format.Parse(path.read_text(encoding="utf-8"), ModelConfig())
     except (OSError, ValueError, text_format.ParseError) as error:
         raise ServerError(f"cannot read {path}: {error}", fix="trtspec repo") from None
-    values = {key: str(item.string_value) for key, item in config.parameters.items()}
+
+
+def _parameters(config: Any) -> dict[str, str]:
+    return {key: str(item.string_value) for key, item in config.parameters.items()}
+
+
+def _read_model(path: Path, repository: Path, root: str | None) -> ServedModel:
+    config = _read_config(path)
+    values = _parameters(config)
     places = [_here(values[key], repository, root) for key in _PATHS if values.get(key)]
     name = str(config.name or path.parent.name)
     instances = max(1, sum(max(1, int(group.count)) for group in config.instance_group))

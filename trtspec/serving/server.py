@@ -27,7 +27,8 @@ from trtspec.serving.ports import Ports, check_free, connect_host, is_free
 from trtspec.serving.process import SupervisedServer
 from trtspec.serving.revival import Revivals, load_again
 from trtspec.serving.security import check_tls
-from trtspec.serving.warmup import WarmupFailed, warm_up
+from trtspec.serving.served import frontend_parameters
+from trtspec.serving.warmup import WarmupFailed, warm_up, warmup_requests
 from trtspec.spec.names import FRONTEND_MODEL
 from trtspec.units import bytes_text, duration_text
 
@@ -235,8 +236,9 @@ class RunningServer:
 
     def warm_up(self, timeout: float) -> list[float]:
         """Send the first requests; the seconds that each took. ServerNotReady when one is not answered."""
+        requests = warmup_requests(self.models, frontend_parameters(self.plan.repository))
         try:
-            return warm_up(self.plan.address("http"), self.ports.http, self.models, timeout=timeout)
+            return warm_up(self.plan.address("http"), self.ports.http, requests, timeout=timeout)
         except WarmupFailed as error:
             raise self.failure(f"every model is ready, but a first request failed: {error}") from None
 

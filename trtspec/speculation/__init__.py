@@ -9,7 +9,7 @@ from .drafting import Drafting, DraftLimits, Proposal
 from .leaves import Cancelled, DraftLeaf, Expired, LeafError, TargetLeaf
 from .loop import LENGTH, STOP, STOP_WORD, Chunk, Generation, Limits, Models, Surroundings
 from .ngram import NgramDraft
-from .policy import Adaptive, DraftPolicy, Fixed, Schedule, clipped, fixed_length
+from .policy import Adaptive, BySource, DraftPolicy, Fixed, Schedule, Wanted, clipped, fixed_length
 from .settle import Settled, settle
 from .stopping import StopWords
 from .transcript import DRAFTED, LOOKED_UP, Piece, Source, Token, Transcript
@@ -22,6 +22,7 @@ __all__ = [
     "STOP",
     "STOP_WORD",
     "Adaptive",
+    "BySource",
     "Cancelled",
     "Chunk",
     "Counters",
@@ -49,6 +50,7 @@ __all__ = [
     "TargetLeaf",
     "Token",
     "Transcript",
+    "Wanted",
     "clipped",
     "completed_word",
     "fixed_length",

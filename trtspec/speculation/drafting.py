@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .leaves import Cancelled, DraftLeaf, LeafError
-from .policy import clipped
+from .policy import Wanted, clipped
 from .settle import cut_at_end, new_tokens, usable_draft
 
 __all__ = ["DraftLimits", "Drafting", "Proposal"]
@@ -50,16 +50,21 @@ class Drafting:
     def __bool__(self) -> bool:
         return self._model is not None or self._lookup is not None
 
-    async def propose(self, ids: Sequence[int], wanted: int, room: int) -> Proposal:
-        """A draft of the `wanted` length, or of the lookup's own, where the target has `room` for so many tokens."""
+    @property
+    def asks_model(self) -> bool:
+        """Whether there is a draft model, and it has not been given up."""
+        return self._model is not None
+
+    async def propose(self, ids: Sequence[int], wanted: Wanted, room: int) -> Proposal:
+        """A draft of the length `wanted` of its source where the target has `room` for so many tokens."""
         found: tuple[int, ...] = ()
-        count = self._clipped(self._lookup_length or wanted, room)
-        if self._lookup is not None and count:
-            found = usable_draft(await self._lookup.propose(ids, count), count, self._limits.vocab_size) or ()
+        count = self._clipped((self._lookup_length or wanted.text) if wanted.text else 0, room)
         asked = self._lookup is not None and count > 0
+        if self._lookup is not None and asked:
+            found = usable_draft(await self._lookup.propose(ids, count), count, self._limits.vocab_size) or ()
         if found or self._model is None:
             return Proposal(cut_at_end(found, self._limits.enders)[0], asked, looked_up=bool(found))
-        tokens, failure = await self._of_model(self._model, ids, self._clipped(wanted, room))
+        tokens, failure = await self._of_model(self._model, ids, self._clipped(wanted.model, room))
         return Proposal(tokens, asked, failure=failure)
 
     def _clipped(self, wanted: int, room: int) -> int:

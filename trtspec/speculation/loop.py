@@ -10,7 +10,7 @@ from .counters import Counters
 from .detokenize import Decode
 from .drafting import Drafting, DraftLimits
 from .leaves import Cancelled, DraftLeaf, TargetLeaf
-from .policy import DraftPolicy
+from .policy import BySource, DraftPolicy, Wanted
 from .settle import cut_at_end, first_piece, new_tokens, settle
 from .transcript import DRAFTED, LOOKED_UP, Source, Token, Transcript
 
@@ -77,7 +77,10 @@ class Chunk:
 
 
 class Generation:
-    """One request. `chunks` runs it; text and counts are final as soon as they are in a chunk."""
+    """One request. `chunks` runs it; text and counts are final as soon as they are in a chunk.
+
+    Each source of drafts starts with `policy` and goes on with its own experience.
+    """
 
     def __init__(
         self,
@@ -91,7 +94,7 @@ class Generation:
         self._ids = list(prompt)
         self._limits = limits
         self._models = models
-        self._policy = policy
+        self._policy = BySource(policy if models.lookup else None, policy if models.draft else None)
         self._around = surroundings or Surroundings()
         self._transcript = Transcript(models.decode, limits.stop_words)
         self._word_ids = limits.stop_ids - set(limits.end_ids)
@@ -108,7 +111,7 @@ class Generation:
         """
         while not self._finish:
             drafted = self.counters.drafted
-            if (wanted := self._wanted()) > 0:
+            if any(wanted := self._policy.wanted(self._around.running())):
                 await self._round(wanted, cancelled)
                 if chunk := self._take():
                     yield chunk
@@ -132,11 +135,7 @@ class Generation:
         fence = self._limits.fence - self._made
         return min(self._remaining, fence) if fence > 0 else self._remaining
 
-    def _wanted(self) -> int:
-        """The draft length that the policy wants now."""
-        return self._policy.length(self._around.running()) if self._drafting else 0
-
-    async def _round(self, wanted: int, cancelled: Callable[[], bool]) -> None:
+    async def _round(self, wanted: Wanted, cancelled: Callable[[], bool]) -> None:
         """A draft and its verification.
 
         Where the text holds no draft the target makes one token, and the text is looked at again: a stream of a few
@@ -148,6 +147,8 @@ class Generation:
             self.counters = self.counters.with_fallback(proposal.failure)
         if proposal.asked_text and not proposal.looked_up:
             self.counters = self.counters.with_miss()
+        if not self._drafting.asks_model:
+            self._policy = self._policy.without(DRAFTED)
         if not self._drafting:
             return
         draft = proposal.tokens
@@ -156,8 +157,8 @@ class Generation:
         new = new_tokens(self._ids, returned, draft, len(draft) + 1)
         outcome = settle(draft, new, self._enders)
         self.counters = self.counters.with_round(len(draft), outcome.accepted, looked_up=proposal.looked_up)
-        self._policy = self._policy.after_round(len(draft), outcome.accepted)
         source = LOOKED_UP if proposal.looked_up else DRAFTED
+        self._policy = self._policy.after_round(source, len(draft), outcome.accepted)
         self._append(outcome.tokens, outcome.accepted, source, ended=outcome.ended)
 
     async def _plain(self, cancelled: Callable[[], bool]) -> AsyncGenerator[Chunk, None]:
@@ -182,7 +183,7 @@ class Generation:
         yield self._last()
 
     def _plain_limit(self) -> int:
-        pause = self._policy.pause() if self._drafting else None
+        pause = self._policy.pause()
         return self._room if pause is None else max(1, min(pause, self._room))
 
     def _append(self, tokens: Sequence[int], drafted: int = 0, source: Source = DRAFTED, *, ended: bool) -> None:

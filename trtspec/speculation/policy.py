@@ -4,15 +4,20 @@ A policy is a value. It answers for the next round, and `after_round` and `after
 so that whole courses are simulated without a model. When it answers 0, the target goes on alone for `pause` tokens
 and the policy is asked again. The draft's KV cache is behind by then; its next call carries the whole sequence, and it
 catches up in one prefill of what it has missed.
+
+Text and model are accepted quite differently, so each has a policy of its own that learns from its own rounds
+(`BySource`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
-__all__ = ["Adaptive", "DraftPolicy", "Fixed", "Schedule", "clipped", "fixed_length"]
+from .transcript import LOOKED_UP, Source
+
+__all__ = ["Adaptive", "BySource", "DraftPolicy", "Fixed", "Schedule", "Wanted", "clipped", "fixed_length"]
 
 # Tokens that the target makes alone before a policy that answered 0 is asked again.
 _PAUSE = 32
@@ -157,6 +162,52 @@ class Adaptive:
         # a draft cut short (at the token limit, or at an end token) says nothing about a longer one
         step = 0 if step > 0 and drafted < self.now else step
         return min(self.longest, max(self.shortest, self.now + step))
+
+
+class Wanted(NamedTuple):
+    """Tokens to draft in the next round by who drafts; 0: it is not asked."""
+
+    text: int = 0
+    model: int = 0
+
+
+@dataclass(frozen=True)
+class BySource:
+    """The policy of each source of drafts, None for one that there is not.
+
+    A source learns from the rounds that it drafted. For one that rests, tokens of the others are tokens without it.
+    """
+
+    text: DraftPolicy | None = None
+    model: DraftPolicy | None = None
+
+    def wanted(self, running: int) -> Wanted:
+        """The length that each source's own policy wants."""
+        text, model = (0 if policy is None else policy.length(running) for policy in (self.text, self.model))
+        return Wanted(text, model)
+
+    def pause(self) -> int | None:
+        """When all want 0: tokens until one of them is to be asked again, None: never in this request."""
+        pauses = [policy.pause() for policy in (self.text, self.model) if policy is not None]
+        return min((pause for pause in pauses if pause is not None), default=None)
+
+    def after_round(self, source: Source, drafted: int, accepted: int) -> BySource:
+        """The policies after a round, which made one token more than was accepted; without a draft it was nobody's."""
+        if drafted == 0:
+            return self.after_plain(1)
+        others = self.after_plain(accepted + 1)
+        if source == LOOKED_UP:
+            return replace(others, text=self.text and self.text.after_round(drafted, accepted))
+        return replace(others, model=self.model and self.model.after_round(drafted, accepted))
+
+    def after_plain(self, tokens: int) -> BySource:
+        """The policies after `tokens` that the target made alone."""
+        text, model = (policy and policy.after_plain(tokens) for policy in (self.text, self.model))
+        return BySource(text, model)
+
+    def without(self, source: Source) -> BySource:
+        """The policies once `source` is not asked any more."""
+        return replace(self, text=None) if source == LOOKED_UP else replace(self, model=None)
 
 
 def clipped(wanted: int, *, remaining: int, engine_limit: int | None) -> int:

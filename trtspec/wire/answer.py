@@ -22,7 +22,7 @@ class Answer:
     counters: Counters = field(default_factory=Counters)
     token_ids: list[int] = field(default_factory=list)
     token_texts: list[str] = field(default_factory=list)
-    drafted: list[bool] = field(default_factory=list)
+    sources: list[int] = field(default_factory=list)
     seconds: float = 0.0
     time_to_first_token: float | None = None
 
@@ -34,10 +34,15 @@ class Answer:
         if chunk.details is not None:
             self.token_ids += chunk.details.ids
             self.token_texts += chunk.details.texts
-            self.drafted += chunk.details.drafted
+            self.sources += chunk.details.sources
         if chunk.text and self.time_to_first_token is None:
             self.time_to_first_token = seconds
         self.seconds = seconds
+
+    @property
+    def drafted(self) -> list[bool]:
+        """For each token whether it was proposed and accepted."""
+        return list(map(bool, self.sources))
 
     @property
     def acceptance_rate(self) -> float | None:

@@ -39,6 +39,7 @@ _COUNTS = (
     "total_accepted_draft_tokens",
 )
 _UNCOUNTED: list[Any] = [None] * len(_COUNTS)
+_LOOKUPS = ("num_lookup_steps", "total_lookup_draft_tokens", "total_accepted_lookup_draft_tokens")
 
 
 def frontend_inputs(request: FrontendRequest) -> list[Input]:
@@ -117,7 +118,8 @@ def _counters(outputs: NamedOutputs) -> Counters | None:
     histogram = outputs.numbers("acceptance_histogram")
     if histogram is None and values == _UNCOUNTED:
         return None
-    return Counters(asked, made, steps, drafted, accepted, histogram)
+    looked_up = [outputs.number(name) for name in _LOOKUPS] if _LOOKUPS[0] in outputs else ()
+    return Counters(asked, made, steps, drafted, accepted, histogram, *looked_up)
 
 
 def _details(outputs: NamedOutputs) -> TokenDetails | None:
@@ -126,4 +128,8 @@ def _details(outputs: NamedOutputs) -> TokenDetails | None:
         return None
     texts = outputs.strings("token_texts") or []
     sources = outputs.numbers("token_sources") or ()
-    return TokenDetails(ids, tuple(texts), tuple(bool(s) for s in sources), outputs.numbers("prompt_token_ids"))
+    return TokenDetails(ids, tuple(texts), tuple(map(_source, sources)), outputs.numbers("prompt_token_ids"))
+
+
+def _source(value: Any) -> int:
+    return value if type(value) is int else int(bool(value))

@@ -36,7 +36,11 @@ class FrontendRequest:
 
 
 class Counters(NamedTuple):
-    """The frontend's running counts; None for what this server does not report (never 0 instead)."""
+    """The frontend's running counts; None for what this server does not report (never 0 instead).
+
+    Those with `lookup` are the part of the counts above whose drafts were found in the text; only a server that looks
+    drafts up sends them.
+    """
 
     num_input_tokens: int | None = None
     num_output_tokens: int | None = None
@@ -44,6 +48,9 @@ class Counters(NamedTuple):
     num_draft_tokens: int | None = None
     num_accepted_tokens: int | None = None
     acceptance_histogram: tuple[int, ...] | None = None
+    num_lookup_steps: int | None = None
+    num_lookup_draft_tokens: int | None = None
+    num_accepted_lookup_tokens: int | None = None
 
 
 @dataclass(frozen=True)
@@ -61,12 +68,17 @@ class ServerStamps:
 
 @dataclass(frozen=True)
 class TokenDetails:
-    """The new tokens of one chunk: ids, texts, and for each whether it was drafted (and accepted)."""
+    """The new tokens of one chunk: ids, texts, and who proposed each (0: nobody, 1: a model, 2: the text)."""
 
     ids: tuple[int, ...]
     texts: tuple[str, ...]
-    drafted: tuple[bool, ...]
+    sources: tuple[int, ...]
     prompt_ids: tuple[int, ...] | None = None
+
+    @property
+    def drafted(self) -> tuple[bool, ...]:
+        """For each whether it was drafted (and accepted)."""
+        return tuple(map(bool, self.sources))
 
 
 class Chunk(NamedTuple):

@@ -58,7 +58,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             state[parts[3]] = "READY" if parts[-1] == "load" else "UNAVAILABLE"
             return self.answer(200)
         if parts[-1] == "generate_stream":
-            note("events", f"generate {body.get('num_draft_tokens', 'default')}")
+            note("events", f"generate {json.dumps(body)}")
             data = b'data: {"text_output": "x"}\n\n'
             if os.environ.get("STAND_IN_BROKEN"):
                 data = b'data: {"error": "internal: no answer"}\n\n'
