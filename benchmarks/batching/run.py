@@ -39,7 +39,7 @@ def main() -> None:
     with ExitStack() as stack:
         folder = options.work or Path(stack.enter_context(tempfile.TemporaryDirectory()))
         section = {"weights": options.weights, "exact_rows": options.exact_rows}
-        pair = build_pair(folder, draft=None, draft_length=4, torch=section, batch=options.requests)
+        pair = build_pair(folder, draft_length=4, torch=section, batch=options.requests)
         asked = questions(pair, "builtin", [], options.requests)
         servers = stack.enter_context(serving(pair, (options.arm,), pair.spec_file.root))
         server = ThroughTriton(servers[options.arm], options.arm)

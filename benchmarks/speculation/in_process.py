@@ -14,7 +14,7 @@ from torch import Tensor
 
 from benchmarks.speculation.pair import Pair, Question
 from benchmarks.speculation.samples import Passes, Sample, Stopwatch
-from trtspec.speculation import Fixed, Generation, LeafError, Limits, Models
+from trtspec.speculation import Fixed, Generation, LeafError, Limits, Models, NgramDraft
 from trtspec.torch_runtime.attention import PackedBatch
 from trtspec.torch_runtime.config import RuntimeOptions, read_engine_config
 from trtspec.torch_runtime.engine import Engine
@@ -44,8 +44,8 @@ class TimedModel:
 class EngineLeaf:
     """An engine as the loop's draft or target."""
 
-    def __init__(self, engine: Engine, end_ids: tuple[int, ...]) -> None:
-        self._engine = engine
+    def __init__(self, engine: Engine, end_ids: tuple[int, ...], threshold: float = 0.0) -> None:
+        self._engine, self._threshold = engine, threshold
         self._end = {"end_id": end_ids[0], "stop_words": tuple((token,) for token in end_ids[1:])} if end_ids else {}
 
     async def propose(self, ids: Sequence[int], count: int) -> list[int]:
@@ -63,7 +63,8 @@ class EngineLeaf:
 
     def _updates(self, ids: Sequence[int], limit: int, draft: tuple[int, ...] = ()) -> Any:
         arrived: queue.SimpleQueue[Update] = queue.SimpleQueue()
-        self._engine.submit(GenerationRequest(tuple(ids), limit, draft, **self._end), arrived.put)  # type: ignore[arg-type]
+        request = GenerationRequest(tuple(ids), limit, draft, confidence_threshold=self._threshold, **self._end)  # type: ignore[arg-type]
+        self._engine.submit(request, arrived.put)
         while True:
             update = arrived.get()
             if update.error is not None:
@@ -102,14 +103,17 @@ class InProcess:
         return asyncio.run(self._ask(question, max_tokens, speculative=speculative))
 
     async def _ask(self, question: Question, max_tokens: int, *, speculative: bool) -> Sample:
-        target, draft = (EngineLeaf(self._engines[role], self._pair.end_ids) for role in ("target", "draft"))
+        given = self._pair.spec_file.spec.draft
+        target = EngineLeaf(self._engines["target"], self._pair.end_ids)
+        draft = EngineLeaf(self._engines["draft"], self._pair.end_ids, given.confidence_threshold)
+        lookup = NgramDraft(given.lookup_match) if speculative and given.looks_up else None
         decode = lambda ids: self._tokenizer.decode(list(ids), skip_special_tokens=True)  # noqa: E731
         watch = Stopwatch()
         prompt = self._tokenizer.encode(question.text, add_special_tokens=False).ids
         generation = Generation(
             prompt,
             Limits(max_tokens, self._pair.end_ids, max_draft_length=8),
-            Models(target, decode, draft if speculative else None),
+            Models(target, decode, draft if speculative else None, lookup, given.lookup_length if lookup else None),
             Fixed(self._draft_length if speculative else 0),
         )
         text, before = "", Passes()

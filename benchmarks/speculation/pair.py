@@ -46,14 +46,21 @@ class Pair:
         return engine_path(self.spec_file, role)
 
 
-def build_pair(folder: Path, *, draft: Path | None, draft_length: int, torch: dict[str, Any], batch: int = 8) -> Pair:
-    """Engines and repositories in `folder`; what is there already is not built again."""
-    target, small = fetch_target(), (draft or draft_path()).resolve()
+def build_pair(
+    folder: Path,
+    *,
+    draft_length: int,
+    torch: dict[str, Any],
+    drafting: dict[str, Any] | None = None,
+    batch: int = 8,
+) -> Pair:
+    """Engines and repositories in `folder`; what is there already stays. `drafting`: the spec's `draft`."""
+    target, draft = fetch_target(), {"checkpoint": str(draft_path().resolve()), **(drafting or {})}
     data = {
         "name": "benchmark",
         "target": {"checkpoint": str(target), "dtype": "float16"},
-        "draft": {"checkpoint": str(small)},
-        "speculation": {"draft_length": draft_length},
+        "draft": draft,
+        "speculation": {"draft_length": draft_length, "max_draft_length": max(8, draft_length)},
         "build": {"max_batch_size": batch, "max_seq_len": 1024},
         "torch": torch,
     }
@@ -64,7 +71,7 @@ def build_pair(folder: Path, *, draft: Path | None, draft_length: int, torch: di
     build_engines(spec_file, reporter=SilentReporter())
     generate(spec_file)
     engine = read_engine(engine_path(spec_file, "target"), target)
-    return Pair(spec_file, target, small, engine.end_ids)
+    return Pair(spec_file, target, Path(draft["checkpoint"]), engine.end_ids)
 
 
 def questions(pair: Pair, source: str, categories: list[str], count: int) -> list[Question]:

@@ -52,16 +52,26 @@ def main() -> None:
     with ExitStack() as stack:
         folder = options.work or Path(stack.enter_context(tempfile.TemporaryDirectory()))
         section = {"weights": options.weights, **({"threads": options.threads} if options.threads else {})}
-        pair = build_pair(folder, draft=options.draft, draft_length=options.draft_length, torch=section)
+        pair = build_pair(folder, draft_length=options.draft_length, torch=section,
+                          drafting=drafting(options))  # fmt: skip
         asked = questions(pair, options.prompts, options.category, options.count)
         print(f"{len(asked)} prompts, {options.max_tokens} tokens, draft length {options.draft_length}, "
-              f"{threads(options, pair)} thread(s), weights {options.weights}, draft {pair.draft.name}")  # fmt: skip
+              f"{threads(options, pair)} thread(s), weights {options.weights}, "
+              f"draft {pair.draft.name}, {options.method}, confidence {options.confidence_threshold}")  # fmt: skip
         print(f"load average at the start: {os.getloadavg()[0]:.1f}", flush=True)
         samples, levels = measure(options, pair, asked, stack)
     print(f"load average at the end: {os.getloadavg()[0]:.1f}\n")
     print(report(samples, levels))
     if options.out:
         options.out.write_text("".join(json.dumps(sample.to_json()) + "\n" for sample in samples))
+
+
+def drafting(options: argparse.Namespace) -> dict[str, Any]:
+    """What the spec's `draft` says beside its checkpoint."""
+    found: dict[str, Any] = {"method": options.method, "confidence_threshold": options.confidence_threshold}
+    if options.draft is not None:
+        found["checkpoint"] = str(options.draft.resolve())
+    return found | ({"lookup_length": options.lookup_length} if options.method == "lookup" else {})
 
 
 def threads(options: argparse.Namespace, pair: Pair) -> int:
@@ -79,6 +89,9 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--max-tokens", type=int)
     parser.add_argument("--draft", type=Path, help="another draft than the demo's")
     parser.add_argument("--draft-length", type=int, default=4)
+    parser.add_argument("--method", choices=("model", "lookup"), default="model", help="lookup: the text first")
+    parser.add_argument("--lookup-length", type=int, default=6)
+    parser.add_argument("--confidence-threshold", type=float, default=0.0, help="where a draft ends; trtspec's only")
     parser.add_argument(
         "--threads", type=int, help="CPU threads of a pass, for all contenders; default: as trtspec does"
     )

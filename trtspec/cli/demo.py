@@ -36,7 +36,9 @@ __all__ = ["command"]
 @click.option("--requests", type=click.IntRange(1), default=24, show_default=True, help="Prompts per arm and level.")
 @click.option("--concurrency", default="1,4", show_default=True, help="Concurrency levels, comma separated.")
 @click.option("--max-tokens", type=click.IntRange(1), default=64, show_default=True, help="Output limit per answer.")
-@click.option("--draft-length", type=click.IntRange(1, 64), default=3, show_default=True, help="Drafted per round.")
+@click.option(
+    "--draft-length", type=click.IntRange(1, 64), default=4, show_default=True, help="Most tokens drafted per round."
+)
 def command(
     sink: Sink, folder: Path, requests: int, concurrency: str, max_tokens: int, draft_length: int
 ) -> int | None:

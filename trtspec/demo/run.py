@@ -12,6 +12,7 @@ from trtspec.files import write_text
 
 __all__ = ["DemoOptions", "Step", "demo_steps", "write_demo_spec"]
 
+_LOOKUP_LENGTH = 6
 SPEC_NAME = "trtspec-demo.yaml"
 QUESTION = "Explain in three sentences why the sky is blue."
 
@@ -43,8 +44,17 @@ def write_demo_spec(options: DemoOptions, target: Path) -> Path:
         "runtime": "torch",
         # float16 weights: half the bytes to read in every pass, in both arms alike
         "target": {"checkpoint": str(target), "dtype": "float16"},
-        "draft": {"checkpoint": str(draft_path())},
-        "speculation": {"draft_length": options.draft_length},
+        # what stands in the text is looked up, which costs nothing; the model drafts the rest as far as it is sure
+        "draft": {
+            "method": "lookup",
+            "lookup_length": _LOOKUP_LENGTH,
+            "checkpoint": str(draft_path()),
+            "confidence_threshold": 0.4,
+        },
+        "speculation": {
+            "draft_length": options.draft_length,
+            "max_draft_length": max(8, options.draft_length),
+        },
         "build": {"max_batch_size": max(8, *options.concurrency), "max_seq_len": 1024},
         "loadtest": {
             # the draft's measured figures are of these
