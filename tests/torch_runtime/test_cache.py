@@ -12,6 +12,10 @@ from trtspec.torch_runtime.kv import KVShape, SequenceKV
 SHAPE = KVShape(layers=2, kv_heads=1, head_dim=2)
 
 
+def empty(capacity: int) -> SequenceKV:
+    return SequenceKV(SHAPE, capacity)
+
+
 def sequence(tokens: list[int]) -> SequenceKV:
     """A sequence whose values are its tokens."""
     kv = SequenceKV(SHAPE, len(tokens))
@@ -32,7 +36,7 @@ def test_common_prefix(left: list[int], right: list[int]) -> None:
 
 
 def test_a_continued_sequence_is_handed_over() -> None:
-    cache = PrefixCache(1000, slack=3)
+    cache = PrefixCache(1000, slack=3, new=empty)
     cache.put([1, 2, 3, 4, 5], sequence([1, 2, 3, 4, 5]))
     kv = cache.take([1, 2, 3, 9, 9, 9])
     assert kv is not None
@@ -41,7 +45,7 @@ def test_a_continued_sequence_is_handed_over() -> None:
 
 
 def test_the_last_token_is_always_computed() -> None:
-    cache = PrefixCache(1000, slack=3)
+    cache = PrefixCache(1000, slack=3, new=empty)
     cache.put([1, 2, 3], sequence([1, 2, 3]))
     kv = cache.take([1, 2, 3])
     assert kv is not None
@@ -50,7 +54,7 @@ def test_the_last_token_is_always_computed() -> None:
 
 def test_a_branch_is_copied() -> None:
     tokens = list(range(40))
-    cache = PrefixCache(1000, slack=3)
+    cache = PrefixCache(1000, slack=3, new=empty)
     cache.put(tokens, sequence(tokens))
     kv = cache.take([*tokens[:20], 99, 98])
     assert kv is not None
@@ -63,13 +67,13 @@ def test_a_branch_is_copied() -> None:
 
 def test_a_short_branch_is_not_worth_a_copy() -> None:
     tokens = list(range(40))
-    cache = PrefixCache(1000, slack=3)
+    cache = PrefixCache(1000, slack=3, new=empty)
     cache.put(tokens, sequence(tokens))
     assert cache.take([0, 1, 2, 99]) is None
 
 
 def test_the_least_recently_used_goes_first() -> None:
-    cache = PrefixCache(128, slack=100)
+    cache = PrefixCache(128, slack=100, new=empty)
     for start in (0, 100, 200):
         cache.put(list(range(start, start + 64)), sequence(list(range(start, start + 64))))
     assert cache.tokens == 128

@@ -17,7 +17,7 @@ from trtspec.torch_runtime.attention import PackedBatch
 from trtspec.torch_runtime.config import EngineConfig
 from trtspec.torch_runtime.engine import Engine
 from trtspec.torch_runtime.errors import RequestRefused
-from trtspec.torch_runtime.kv import KVShape, SequenceKV
+from trtspec.torch_runtime.kv import KVShape, SequenceKV, Slot
 from trtspec.torch_runtime.request import GenerationRequest, Sampling
 from trtspec.torch_runtime.sampling import best_chances, choose_tokens
 
@@ -310,11 +310,11 @@ def test_a_request_whose_choice_fails_ends_alone(slow: Engine, monkeypatch: pyte
 
 
 def test_no_memory_for_one_request_ends_it_alone(slow: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(_kv: SequenceKV, _capacity: int) -> torch.Tensor:
+    def full(_kv: SequenceKV, _capacity: int, _slot: Slot | None) -> torch.Tensor:
         raise RuntimeError("not enough memory")
 
     with monkeypatch.context() as patch:
-        patch.setattr(SequenceKV, "_zeros", full)
+        patch.setattr(SequenceKV, "_room", full)
         failed = collect(slow, GenerationRequest((5,), 2))
     assert failed.last.error is not None
     assert "not enough memory" in failed.last.error.message

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from trtspec.torch_runtime.kv import SequenceKV
+from trtspec.torch_runtime.kv import BLOCK, SequenceKV
 
 __all__ = ["PrefixCache", "common_prefix"]
 
@@ -31,11 +31,15 @@ class _Entry:
 
 
 class PrefixCache:
-    """Finished sequences, least recently used first, at most `budget` tokens of buffers."""
+    """Finished sequences, least recently used first, at most `budget` tokens of buffers.
 
-    def __init__(self, budget: int, *, slack: int) -> None:
+    `new` makes a sequence with room for so many tokens, for copies.
+    """
+
+    def __init__(self, budget: int, *, slack: int, new: Callable[[int], SequenceKV]) -> None:
         self._budget = budget
         self._slack = slack
+        self._new = new
         self._entries: list[_Entry] = []
 
     @property
@@ -72,7 +76,7 @@ class PrefixCache:
             return None
         self._entries.remove(best)
         self._entries.append(best)
-        return best.kv.copy_prefix(length)
+        return best.kv.copy_to(self._new(length + BLOCK), length)
 
     def _longest(self, prompt: list[int]) -> tuple[_Entry | None, int]:
         best: _Entry | None = None

@@ -17,6 +17,7 @@ from trtspec.torch_runtime.config import Admission, EngineConfig
 from trtspec.torch_runtime.errors import EngineUnsupported, RequestRefused
 from trtspec.torch_runtime.kv import KVShape, padded
 from trtspec.torch_runtime.memory import KvMemory, MemoryUse
+from trtspec.torch_runtime.pool import KVPool
 from trtspec.torch_runtime.request import GenerationRequest, Listener, Stats, Update
 from trtspec.torch_runtime.sequence import Running
 from trtspec.torch_runtime.waiting import Waiting, WaitingLine, has_gone
@@ -173,6 +174,7 @@ class Engine:
             return
         parts = [(running.kv, rows) for running, rows, _ in chosen]
         wanted = [count for _, _, count in chosen]
+        self._memory.count_pass()
         try:
             batch = PackedBatch.build(parts, wanted, self._model.kv_shape.device)
             logits = self._model.forward(batch)
@@ -282,9 +284,9 @@ def _memory(shape: KVShape, config: EngineConfig, limits: Admission) -> KvMemory
             f"{tokens} tokens of keys and values are not enough for one request of max_seq_len {config.max_seq_len}",
             fix=f"set torch.kv_tokens to {longest} or more, or a smaller build.max_seq_len",
         )
-    return KvMemory(
-        shape, max(tokens, longest), slack=config.max_draft_len + 2, share=min(longest, tokens // config.max_batch_size)
-    )
+    share = min(longest, tokens // config.max_batch_size)
+    pool = KVPool.create(shape, 2 * config.max_batch_size, longest)
+    return KvMemory(shape, max(tokens, longest), slack=config.max_draft_len + 2, share=share, pool=pool)
 
 
 def check_request(request: GenerationRequest, config: EngineConfig, vocab_size: int) -> None:

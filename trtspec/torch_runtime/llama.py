@@ -86,7 +86,7 @@ class LeanModel:
 
     def forward(self, batch: PackedBatch) -> Tensor:
         """Logits [n, vocab] of the wanted rows; the sequences of `batch` get the keys and values of this pass."""
-        attention = PackedAttention(batch, self.kv_shape, self._heads)
+        attention = PackedAttention(batch, self.kv_shape, self._heads, exact=self._exact)
         rows = batch.tokens.shape[0]
         tokens, positions = batch.tokens, batch.positions
         if self._exact:

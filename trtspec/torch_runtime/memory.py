@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from trtspec.torch_runtime.cache import PrefixCache
 from trtspec.torch_runtime.kv import KVShape, SequenceKV, padded
+from trtspec.torch_runtime.pool import KVPool
 
 __all__ = ["KvMemory", "MemoryUse"]
 
@@ -33,20 +34,26 @@ class KvMemory:
     """Lends buffers to running requests and keeps those of finished ones while there is room.
 
     A request reserves its longest possible sequence when it starts, so that it is never stopped half way for want of
-    memory; kept sequences give way to it, least recently used first.
+    memory; kept sequences give way to it, least recently used first. Running ones lie in `pool`, if there is one.
     """
 
-    def __init__(self, shape: KVShape, limit: int, *, slack: int, share: int) -> None:
+    def __init__(self, shape: KVShape, limit: int, *, slack: int, share: int, pool: KVPool | None = None) -> None:
         self._shape = shape
         self._limit = limit
         self._share = share
-        self._cache = PrefixCache(limit, slack=slack)
+        self._pool = pool
+        self._passes = 0
+        self._cache = PrefixCache(limit, slack=slack, new=self._new)
         self._reserved: dict[SequenceKV, int] = {}
 
     @property
     def use(self) -> MemoryUse:
         """What is taken now."""
         return MemoryUse(sum(self._reserved.values()), self._cache.tokens, self._limit, self._shape.token_bytes)
+
+    def count_pass(self) -> None:
+        """A pass begins: the clock by which a kept sequence's age is told."""
+        self._passes += 1
 
     def fits(self, length: int) -> bool:
         """Whether a sequence of up to `length` tokens fits beside the running ones."""
@@ -64,20 +71,28 @@ class KvMemory:
         room = max(known, generous if generous <= self._free else padded(length))
         self._cache.shrink(self._free - room)
         if kv is None:
-            kv = SequenceKV(self._shape, min(len(prompt) + 64, room))
-        kv.limit = room
+            kv = self._new(min(len(prompt) + 64, room))
+        elif kv.slot is None and self._pool is not None:
+            self._pool.bring_in(kv, self._passes)
+        kv.limit, kv.idle_since = room, None
         self._reserved[kv] = room
         return kv
 
     def give_back(self, kv: SequenceKV, tokens: list[int]) -> None:
         """The request with the sequence `tokens` has ended, or is broken off; nothing of it is reserved any more."""
         del self._reserved[kv]
+        kv.idle_since = self._passes
         self._cache.put(tokens, kv)
         self._cache.shrink(self._free)
 
     def discard(self, kv: SequenceKV) -> None:
         """The same for a sequence whose content is not to be trusted."""
         del self._reserved[kv]
+
+    def _new(self, capacity: int) -> SequenceKV:
+        if self._pool is None:
+            return SequenceKV(self._shape, capacity)
+        return self._pool.new(capacity, self._passes)
 
     @property
     def _free(self) -> int:
