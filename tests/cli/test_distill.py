@@ -16,6 +16,7 @@ from click.testing import CliRunner
 
 from tests.builders import tiny_checkpoint
 from tests.training.toys import prompt_file
+from trtspec.cli.distill import _further_name, _written
 from trtspec.cli.main import cli
 
 TOY = ("--max-new-tokens", "8", "--layers", "2", "--hidden", "64", "--heads", "2", "--threads", "1")
@@ -100,6 +101,10 @@ def test_an_interrupted_run_says_that_it_goes_on(folder: Path) -> None:
         (("--budget", "soon"), "is no time"),
         (("--try", "2x64,2x64"), "different words"),
         (("--device", "cuda:7"), "CUDA"),
+        (("--seed", str(1 << 64)), "more than 64 bits hold"),
+        (("--repeat", "2"), "the built-in prompts do not end"),
+        (("--prompts", "prompts.jsonl", "--answers", "logged", "--repeat", "2"), "the same every time"),
+        (("--prompts", "nowhere", "--answers", "logged"), "no such file"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(folder: Path, arguments: tuple[str, ...], message: str) -> None:
@@ -111,3 +116,16 @@ def test_a_missing_target_is_one_error(tmp_path: Path) -> None:
     error = refused(tmp_path, "--measure", "none", code=3)
     assert error["type"] == "CheckpointError"
     assert str(tmp_path / "target") in error["where"]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.000123456789, "0.000123456789"), (28800.0, "28800"), (("a", "b"), "a,b"), (3, "3"), (Path("x/y"), "x/y")],
+)
+def test_the_command_to_remake_a_draft_has_every_digit(value: object, text: str) -> None:
+    assert _written(value) == text
+
+
+def test_a_file_to_measure_with_is_named() -> None:
+    assert _further_name("more/mine.jsonl") == "prompts of mine.jsonl"
+    assert _further_name(None) == _further_name("builtin") == "load-test prompts"

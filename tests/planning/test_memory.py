@@ -350,9 +350,10 @@ def test_the_torch_runtime_is_planned_in_system_memory(tmp_path: Path) -> None:
     assert (device.gpu, device.total) == ("cpu", 16 * GIB)
     target = plan.inputs.shapes["target"]
     assert (target.dtype, target.kv.dtype) == ("float32", "float32")
-    assert device.of("target", "weights") == 4 * (target.total_parameters + target.parameters["embedding"])
+    rotary = (512 + 8) * target.kv.head_dim * 4
+    assert device.of("target", "weights") == 4 * (target.total_parameters + target.parameters["embedding"]) + rotary
     assert plan.kv_cache["target"].fraction is None
-    assert plan.kv_cache["target"].max_tokens == 8 * (512 + 8) + 16384
+    assert plan.kv_cache["target"].max_tokens == 16384
     assert plan.placement.launch.mode == "direct"
     assert plan.note
 
@@ -368,7 +369,7 @@ def test_the_torch_runtime_on_a_gpu(tmp_path: Path) -> None:
     file = toy_spec(tmp_path)
     plan = memory_plan(file, find_gpu("L4"), toy_surveys(file))
     assert plan.per_gpu[0].gpu == 0
-    assert plan.inputs.shapes["target"].dtype == "float16"
+    assert plan.inputs.shapes["target"].dtype == "float32"  # as it is stored
 
 
 def engine_folder(folder: Path, ranks: int, size: int, **changes: Any) -> Path:

@@ -38,10 +38,16 @@ def test_the_table_has_a_column_for_every_category_and_a_dash_for_what_was_not_m
 
 
 def test_a_run_says_whether_it_can_be_repeated_byte_for_byte() -> None:
-    assert "gives the same\n  bytes" in card(FACTS)
+    assert "number of\n  threads gives the same bytes" in card(FACTS)
+    assert "Trained on a GPU" in card(replace(FACTS, device="cuda"))
     timed = card(replace(FACTS, seconds=(3600.0, 90.0)))
     assert "answering 1 h 00 min, training 1 min 30 s" in timed
     assert "does not give the same bytes again" in timed
+
+
+def test_the_licence_names_the_model_that_was_tuned_too() -> None:
+    assert "* **Licence**: that of Big, whose answers it was trained on.\n" in card(FACTS)
+    assert "trained on, and that of Small, which it started from.\n" in card(replace(FACTS, tuned="Small"))
 
 
 def test_candidates_and_the_chosen_one() -> None:

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -200,3 +202,128 @@ def test_a_prompt_given_twice_is_in_one_part_only(tmp_path: Path) -> None:
     plan = toy_plan(tmp_path, source=file_source(path, seed=0))
     done = distil(plan, SilentReporter())
     assert done.record["data"]["answers"] == 15
+
+
+def test_a_draft_length_of_its_own_is_measured(folder: Path) -> None:
+    training = replace(toy_plan(folder).training, draft_length=10)
+    done = distil(toy_plan(folder, training=training, out=folder / "long"), SilentReporter())
+    assert {one.draft_length for one in done.facts.measurements} == {9, 10, 11}
+    assert "| 10 |" in (folder / "long" / "README.md").read_text()
+
+
+def test_shapes_are_chosen_on_the_prompts_that_stop_the_training(folder: Path) -> None:
+    """What is measured with decides nothing: other acceptance there leaves the choice as it is."""
+    plan = toy_plan(folder, starts=(SMALL, FromTarget(1)), out=folder / "tried-again")
+    done = distil(plan, SilentReporter())
+    again = replace(done.chosen, measurements=())
+    assert again.prediction == done.chosen.prediction
+    assert replace(again, deciding={}).prediction[0] == 1
+    for path in (plan.work / "drafts").rglob("costs.json"):
+        path.write_text("[1]")  # made again
+    assert len(distil(plan, SilentReporter()).candidates) == 2
+    assert "acceptance on the\nprompts that stopped the training" in (plan.out / "README.md").read_text()
+
+
+def test_a_run_with_a_time_limit_goes_on_with_all_of_its_answers(tmp_path: Path) -> None:
+    many = file_source(prompt_file(tmp_path / "many.jsonl", 300), seed=0)
+    settings = TrainingSettings(epochs=2, batch_tokens=256, patience=10**9)
+    plan = toy_plan(tmp_path, source=many, seconds=1000.0, training=settings)
+    first = distil(plan, SilentReporter())
+    shards = sorted((plan.work / "answers").rglob("shard-*"))
+    assert len(shards) == 3
+    (shards[0].parent / "seconds").write_text("900.0\n")  # its time for answers is up
+    shutil.rmtree(plan.out)
+    states = set((plan.work / "drafts").iterdir())
+    again = distil(plan, SilentReporter())
+    assert again.record == first.record
+    assert set((plan.work / "drafts").iterdir()) == states
+    shards[-1].unlink()
+    noting = Noting()
+    third = distil(plan, noting)
+    assert third.record["data"]["answers"] < first.record["data"]["answers"]
+    assert any("the time for answers gave" in note for note in noting.notes)
+    assert not shards[-1].exists()
+
+
+def test_answers_that_took_longer_leave_a_training_its_time(tmp_path: Path) -> None:
+    plan = toy_plan(tmp_path)
+    distil(plan, SilentReporter())
+    (shard,) = (plan.work / "answers").rglob("shard-*")
+    (shard.parent / "seconds").write_text("5000.0\n")
+    settings = TrainingSettings(epochs=2, batch_tokens=256)
+    done = distil(replace(plan, seconds=1000.0, training=settings), SilentReporter())
+    assert done.chosen.outcome.reason == "all planned steps were done"
+
+
+@pytest.mark.parametrize(("out", "work"), [("both", "both"), ("outer", "outer/work")])
+def test_a_draft_never_takes_the_place_of_the_work_folder(tmp_path: Path, out: str, work: str) -> None:
+    plan = toy_plan(tmp_path, out=tmp_path / out, work=tmp_path / work)
+    with pytest.raises(UsageError, match="the work folder"):
+        distil(plan, SilentReporter())
+
+
+def test_a_draft_never_takes_the_place_of_what_it_is_made_of(folder: Path) -> None:
+    plan = toy_plan(folder, starts=(FromTarget(2),), out=folder / "taken")
+    distil(plan, SilentReporter())
+    with pytest.raises(UsageError, match="the model of --from"):
+        distil(replace(plan, starts=(FromDraft(plan.out),)), SilentReporter())
+    with pytest.raises(UsageError, match="the target lies there"):
+        distil(replace(plan, target=plan.out), SilentReporter())
+
+
+def test_further_prompts_that_were_trained_on_or_do_not_fit_are_left_out(folder: Path) -> None:
+    known = [Prompt(str(place), "a", f"fox {place} jumps", 5) for place in range(40)]
+    long = Prompt("long", "a", "word " * 600, 5)
+    noting = Noting()
+    plan = toy_plan(folder, further=[*known, long, Prompt("new", "a", "Something new", 5)], out=folder / "apart")
+    done = distil(plan, noting)
+    (line,) = {one.answers for one in done.facts.measurements if one.prompts == "load-test prompts"}
+    held_out = 10  # of forty; five of them stop the training
+    assert line == 1 + held_out - 5
+    assert any("are not measured with: 35 the training has seen, 1 are too long" in note for note in noting.notes)
+    noting = Noting()
+    none = distil(replace(plan, further=[long], further_name="prompts of mine.jsonl"), noting)
+    assert all(one.prompts.startswith(HELD_OUT) for one in none.facts.measurements)
+    assert any("1 prompts of mine.jsonl are not measured with" in note for note in noting.notes)
+
+
+def test_prompts_beyond_the_targets_rows_are_left_out(tmp_path: Path) -> None:
+    tiny_checkpoint(tmp_path / "target", hidden=64, layers=3, heads=2, kv_heads=2, vocab_size=316)
+    rows = [{"prompt": f"{'fox jumps' if place % 2 else 'z'}{place}", "category": "a"} for place in range(80)]
+    path = tmp_path / "some.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    plan = toy_plan(tmp_path, source=file_source(path, seed=0))
+    done = distil(plan, SilentReporter())
+    assert 20 < done.record["data"]["answers"] < 40  # of the eighty, forty have no token 316
+    shutil.rmtree(plan.target)
+    tiny_checkpoint(plan.target, hidden=64, layers=3, heads=2, kv_heads=2, vocab_size=20)
+    with pytest.raises(UsageError, match="tokens that the target has no row for"):
+        distil(plan, SilentReporter())
+
+
+def test_what_a_kill_left_half_written_is_removed(folder: Path) -> None:
+    plan = toy_plan(folder)
+    distil(plan, SilentReporter())
+    shard = next((plan.work / "answers").rglob("shard-*"))
+    state = next((plan.work / "drafts").rglob("step-*"))
+    left = [path.with_name(f"{path.name}.partial-999999999-abc") for path in (shard, state)]
+    for path in left:
+        path.write_bytes(b"half")
+    distil(plan, SilentReporter())
+    assert not any(path.exists() for path in left)
+
+
+def test_a_draft_in_bfloat16_stays_in_it(folder: Path) -> None:
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    plan = toy_plan(folder, starts=(FromTarget(1),), out=folder / "one")
+    distil(plan, SilentReporter())
+    wide = AutoModelForCausalLM.from_pretrained(str(plan.out), dtype=torch.bfloat16)
+    shutil.copytree(plan.out, folder / "wide")
+    wide.save_pretrained(str(folder / "wide"))
+    tuned = replace(plan, starts=(FromDraft(folder / "wide"),), out=folder / "wide-tuned")
+    done = distil(tuned, SilentReporter())
+    assert set(read_checkpoint(tuned.out).weights.bytes_by_dtype) == {"BF16"}
+    assert done.facts.dtype == "bfloat16"
+    assert "and that of wide, which it started from" in (tuned.out / "README.md").read_text()

@@ -102,6 +102,24 @@ def test_prompts_of_a_run_are_found_through_its_provenance(tmp_path: Path) -> No
     assert sorted(one.messages[0]["content"] for one in questions) == [f"text {n}" for n in range(9)]
 
 
+def test_later_turns_of_a_logged_conversation_are_left_out(tmp_path: Path) -> None:
+    """They stand on answers that are not in their lines."""
+    source = tmp_path / "asked.jsonl"
+    turns = [{"messages": [{"role": "user", "content": f"first {n}"}], "id": f"p{n}"} for n in range(9)]
+    source.write_text("".join(json.dumps(row) + "\n" for row in turns))
+    rows = [{name: value for name, value in request(n).items() if name != "prompt"} for n in range(9)]
+    rows += [{**row, "prompt_id": f"{row['prompt_id']}/2", "turn": 1} for row in rows]
+    (tmp_path / "provenance.json").write_text(json.dumps({"prompts": {"source": str(source)}}))
+    questions = list(read_source(str(requests_file(tmp_path, rows)), root=tmp_path, seed=0))
+    assert sorted(one.messages[0]["content"] for one in questions) == [f"first {n}" for n in range(9)]
+
+
+def test_a_log_without_a_whole_answer_says_so(tmp_path: Path) -> None:
+    path = requests_file(tmp_path, [request(n, error="boom") for n in range(9)])
+    with pytest.raises(UsageError, match="holds no whole answer"):
+        read_source(str(path), root=tmp_path, seed=0, logged=True)
+
+
 def test_a_run_of_the_built_in_prompts_is_never_trained_on(tmp_path: Path) -> None:
     (tmp_path / "provenance.json").write_text(json.dumps({"prompts": {"source": "builtin"}}))
     path = requests_file(tmp_path, [request(n) for n in range(9)])

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 _SHAPE = ("layers", "hidden", "heads", "kv_heads", "intermediate")
+_LARGEST_SEED = (1 << 63) - 1
 # what says where things lie or how they are shown, not what is made
 _ELSEWHERE = frozenset({"spec_path", "out", "work", "resume", "output", "debug", "threads"})
 
@@ -93,14 +94,19 @@ def _set_threads(count: int | None) -> None:
 
 
 def _plan(spec_file: SpecFile, options: dict[str, Any]) -> Distillation:
+    from trtspec.training.collect import BLOCK
     from trtspec.training.distil import Distillation
     from trtspec.training.generate import GenerationSettings
     from trtspec.training.sources import read_source
 
     spec, seed = spec_file.spec, options["seed"]
+    if seed > _LARGEST_SEED:
+        raise UsageError(f"--seed {seed} is more than 64 bits hold", fix="--seed 1")
+    rows = min(options["rows"], BLOCK)  # no more prompts are asked at a time
     out = _folder(options["out"], spec_file.root / "drafts" / spec.name)
     prompts = _from_here(options["prompts"])
     logged = options["answers"] == "logged"
+    _require_end(prompts, options["repeat"], logged=logged)
     return Distillation(
         target=spec_file.checkpoint("target"),
         out=out,
@@ -111,10 +117,11 @@ def _plan(spec_file: SpecFile, options: dict[str, Any]) -> Distillation:
         seconds=options["budget"],
         repeats=options["repeat"],
         longest_prompt=options["longest_prompt"],
-        generation=GenerationSettings(rows=options["rows"], max_new_tokens=options["max_new_tokens"], seed=seed),
+        generation=GenerationSettings(rows=rows, max_new_tokens=options["max_new_tokens"], seed=seed),
         training=_training(spec_file, options),
         rate=options["rate"],
         further=_further(prompts, options["measure"]),
+        further_name=_further_name(options["measure"]),
         proposed=options["proposed"],
         device=options["device"],
         dtypes=(spec.target.dtype, spec.draft.dtype),
@@ -122,6 +129,14 @@ def _plan(spec_file: SpecFile, options: dict[str, Any]) -> Distillation:
         fresh=not options["resume"],
         command=_remake(spec_file.path),
     )
+
+
+def _require_end(prompts: str, repeat: int, *, logged: bool) -> None:
+    """UsageError for a repetition that could never come, or would say the same again."""
+    if repeat > 1 and prompts == "builtin":
+        raise UsageError("the built-in prompts do not end: none is asked again", fix="more of them: --tokens N")
+    if repeat > 1 and logged:
+        raise UsageError("a logged answer is the same every time", fix="without --repeat, or --answers generate")
 
 
 def _folder(given: Path | None, usual: Path) -> Path:
@@ -183,6 +198,10 @@ def _further(prompts: str, measure: str | None) -> tuple[Prompt, ...]:
     return tuple(prompt for prompt in load_prompts(name).prompts if not prompt.turn)
 
 
+def _further_name(measure: str | None) -> str:
+    return "load-test prompts" if measure in {None, "builtin", "none"} else f"prompts of {Path(str(measure)).name}"
+
+
 def _remake(spec_path: Path) -> str:
     """The command as it was given, without what does not change the draft."""
     context = click.get_current_context()
@@ -191,16 +210,15 @@ def _remake(spec_path: Path) -> str:
         name = parameter.name or ""
         if name in _ELSEWHERE or context.get_parameter_source(name) != ParameterSource.COMMANDLINE:
             continue
-        value = context.params[name]
-        text = (
-            ",".join(map(str, value))
-            if isinstance(value, tuple)
-            else f"{value:g}"
-            if isinstance(value, float)
-            else value
-        )
-        parts += [parameter.opts[0], shlex.quote(str(text))]
+        parts += [parameter.opts[0], shlex.quote(_written(context.params[name]))]
     return command_line("distill", Path(spec_path.name), *parts)
+
+
+def _written(value: object) -> str:
+    """An option's value as it is written on the command line, every digit of it."""
+    if isinstance(value, tuple):
+        return ",".join(map(str, value))
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def _checked(spec_file: SpecFile, folder: Path) -> CheckResult:

@@ -12,6 +12,7 @@ from trtspec.planning.items import ArmMemory, GpuMemory, Kind
 from trtspec.planning.memory import MemoryPlan
 from trtspec.planning.remedies import Remedy
 from trtspec.planning.runtime_costs import SHM_PER_PYTHON_MODEL
+from trtspec.planning.torch_memory import kv_limit
 from trtspec.rules.registry import Finding, Hit, Level, Role, rule, rules_of, run_rules
 from trtspec.spec import Spec, SpecFile
 from trtspec.spec.names import ARMS
@@ -139,6 +140,55 @@ def _below_one(facts: PlanFacts) -> Iterator[Hit]:
         level: Level | None = "error" if usual.by_memory == 0 else None
         data = {"arm": arm.arm, "tokens": tokens, "max_seq_len": longest.tokens}
         yield Hit(_arm_role(arm), message, fix, data, level=level)
+
+
+@rule(
+    "kv-tokens-beyond-memory",
+    "OOM",
+    "warning",
+    subject="plan",
+    title="torch.kv_tokens, or its default, is more than the memory holds",
+    source="docs/torch.md: finished sequences are kept for reuse until the limit is reached",
+    explanation="The torch runtime takes memory for keys and values as requests need it and keeps those of finished "
+    "ones, up to torch.kv_tokens. A limit that the memory does not hold is reached after some traffic, and the server "
+    "is ended for want of memory then.",
+    fix="torch.kv_tokens: what the plan has room for.",
+    example="torch: {kv_tokens: 1000000} on a laptop",
+)
+def _beyond_memory(facts: PlanFacts) -> Iterator[Hit]:
+    for arm in facts.arms if facts.spec.runtime == "torch" else ():
+        counts = {role: cache.max_tokens for role, cache in arm.kv_cache.items()}
+        limits = {role: kv_limit(facts.spec, facts.plan.inputs.sizes[role]) for role in counts}
+        short = {role: count for role, count in counts.items() if count is not None and 0 < count < limits[role]}
+        if not short:
+            continue
+        least = min(short.values())
+        wanted = sum(limits[role] * cache.bytes_per_token for role, cache in arm.kv_cache.items())
+        message = f"keys and values of the {arm.arm} arm may grow to {bytes_text(wanted)}, "
+        message += f"memory has room for {count_text(least)} tokens of them"
+        data = {"arm": arm.arm, "limit": max(limits.values()), "tokens": least, "bytes": wanted}
+        yield Hit(_arm_role(arm), message, f"set torch.kv_tokens: {least}", data)
+
+
+@rule(
+    "kv-tokens-below-one-request",
+    "CRASH",
+    "error",
+    subject="plan",
+    title="torch.kv_tokens is less than one request of max_seq_len",
+    source="the torch runtime refuses to load such an engine",
+    explanation="A request reserves its longest possible sequence when it starts, which could never be.",
+    fix="torch.kv_tokens: max_seq_len and the draft tokens of a round at least, or a smaller build.max_seq_len.",
+    example="torch: {kv_tokens: 512} with build: {max_seq_len: 1024}",
+)
+def _below_longest(facts: PlanFacts) -> Iterator[Hit]:
+    given = facts.spec.torch.kv_tokens
+    longest = max(sizes.max_seq_len for sizes in facts.plan.inputs.sizes.values())
+    if facts.spec.runtime != "torch" or given is None or given >= longest:
+        return
+    message = f"torch.kv_tokens is {given}, a sequence may have {longest} (max_seq_len and draft tokens)"
+    data = {"kv_tokens": given, "max_seq_len": longest}
+    yield Hit("spec", message, f"set torch.kv_tokens: {longest} or more, or a smaller build.max_seq_len", data)
 
 
 @rule(

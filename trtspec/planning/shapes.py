@@ -9,7 +9,9 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Literal
 
+from trtspec.building.weights import stored_dtype
 from trtspec.checkpoints import ModelConfig, Survey
+from trtspec.checkpoints.draft_vocabulary import read_draft_vocabulary
 from trtspec.checkpoints.parameters import parameter_count
 from trtspec.errors import CheckpointError
 from trtspec.planning.kv import KvLayout, kv_layout, resolved_kv_dtype
@@ -37,7 +39,9 @@ class ModelShape:
 
     `parameters` by class (a tied head counts 0 in `head`); `stored` bytes by class where the checkpoint is quantized
     and its headers were read; `rank_files` bytes of each rank of an engine that is there already. `intermediate` is
-    the widest MLP that one token passes through (experts: experts_per_token of them and the shared ones).
+    the widest MLP that one token passes through (experts: experts_per_token of them and the shared ones). `file_dtype`
+    is the type of the weights in their file; `proposed` the ids that a draft's head is cut down to by the torch
+    runtime (draft_vocabulary.json), None without such a file.
     """
 
     architecture: str
@@ -60,6 +64,9 @@ class ModelShape:
     max_positions: int | None = None
     stored: Mapping[str, int] | None = field(default=None, repr=False)
     rank_files: tuple[int, ...] = ()
+    model_type: str = ""
+    file_dtype: str = ""
+    proposed: int | None = None
 
     @property
     def world_size(self) -> int:
@@ -201,11 +208,12 @@ def model_shape(
     """The shape of a checkpoint; CheckpointError names the sizes that its config.json does not give.
 
     Parameters come from the headers of the weights where they are there and not packed, else from the configuration.
-    `on_cpu`: the torch runtime without a GPU, which computes in float32.
+    `on_cpu`: the torch runtime without a GPU, which computes in float32, whatever the weights are stored in.
     """
     config = _known(survey)
     parameters, stored = _parameters(survey, config)
-    dtype = resolved_dtype(source, config, on_cpu=on_cpu and runtime == "torch")
+    in_file = _file_dtype(survey, source)
+    dtype = resolved_dtype(source, config) if runtime != "torch" else "float32" if on_cpu else in_file
     quant = resolved_quantization(source, config)
     headers = survey.weights is not None
     return ModelShape(
@@ -220,15 +228,36 @@ def model_shape(
         vocab_size=survey.vocab_size or 0,
         dtype=dtype,
         quantization=quant,
-        kv=kv_layout(config, resolved_kv_dtype(source, config, dtype)),
+        kv=kv_layout(config, dtype if runtime == "torch" else resolved_kv_dtype(source, config, dtype)),
         tp=source.tp,
         pp=source.pp,
         group_size=_group(config),
         experts=config.experts or 0,
         experts_per_token=used_experts(config),
         max_positions=config.usable_positions,
-        stored=stored if source.quantization == "none" else None,
+        stored=stored if source.quantization == "none" and runtime != "torch" else None,
+        model_type=config.model_type or "",
+        file_dtype=in_file,
+        proposed=_proposed(survey),
     )
+
+
+def _file_dtype(survey: Survey, source: ModelSource) -> str:
+    """The type that the torch runtime's engine stores weights in: the spec's, else that of most of them."""
+    if source.dtype != "auto":
+        return source.dtype
+    if survey.weights is not None:
+        return stored_dtype(survey.weights)
+    return (survey.config and survey.config.dtype) or "float32"
+
+
+def _proposed(survey: Survey) -> int | None:
+    """The number of ids that a draft may propose; a file that cannot be read is `trtspec check`'s business."""
+    try:
+        ids = read_draft_vocabulary(survey.folder, survey.vocab_size or 0)
+    except CheckpointError:
+        return None
+    return None if ids is None else len(ids)
 
 
 def _group(config: ModelConfig) -> int:

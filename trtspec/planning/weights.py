@@ -76,9 +76,9 @@ def weight_text(quantization: str, dtype: str, *, group_size: int = 128) -> str:
     return texts.get(quantization, f"{dtype_bytes(dtype)} ({dtype})")
 
 
-def resolved_dtype(source: ModelSource, config: ModelConfig, *, on_cpu: bool = False) -> str:
-    """The type that the engine computes in; the torch runtime on a CPU computes in float32 unless the spec says."""
-    return "float32" if on_cpu and source.dtype == "auto" else converted_dtype(source.dtype, config.dtype)
+def resolved_dtype(source: ModelSource, config: ModelConfig) -> str:
+    """The type that a TensorRT engine computes in."""
+    return converted_dtype(source.dtype, config.dtype)
 
 
 def resolved_quantization(source: ModelSource, config: ModelConfig) -> str:

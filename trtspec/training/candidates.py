@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from trtspec.files import discard, read_json, write_json
+from trtspec.files import discard, read_json, sweep_partials, write_json
 from trtspec.progress import Reporter
 from trtspec.training.card import Measurement
 from trtspec.training.checkpoints import CheckpointStore
-from trtspec.training.evaluate import acceptance, by_category, by_position, draft_matches
+from trtspec.training.evaluate import acceptance, by_category, by_position, draft_matches, ending
 from trtspec.training.export import Export, export_draft
 from trtspec.training.generate import Answer
 from trtspec.training.starts import Start, begin, start_name
@@ -22,21 +22,26 @@ from trtspec.training.step_cost import StepCosts, best_draft_length, measure_ste
 from trtspec.training.train import Lesson, Outcome, Progress, TrainingSettings, train
 from trtspec.units import three_digits
 
-__all__ = ["HELD_OUT", "LENGTHS", "Candidate", "Workshop", "outcome_json"]
+__all__ = ["HELD_OUT", "LENGTHS", "Candidate", "Workshop", "lengths_shown", "outcome_json"]
 
 HELD_OUT = "held-out prompts"
-LENGTHS = (1, 2, 3, 4, 5, 6, 8)
+LENGTHS = (1, 2, 3, 4, 5, 6, 8)  # that are measured and timed, beside the one that is asked for and its neighbours
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A trained draft over the whole vocabulary, what was measured, and (where shapes are compared) what it costs."""
+    """A trained draft over the whole vocabulary, what was measured, and (where shapes are compared) what it costs.
+
+    ``deciding`` are draft lengths with the tokens a round on the prompts that stopped the training: those choose
+    between shapes, so that the prompts that are measured with decide nothing.
+    """
 
     start: Start
     network: Any
     how: str
     outcome: Outcome
     measurements: Sequence[Measurement]
+    deciding: Mapping[int, float] = field(default_factory=dict)
     proposed: Sequence[int] = ()
     costs: StepCosts | None = None
 
@@ -45,26 +50,18 @@ class Candidate:
         """Number of weights, tied ones once."""
         return sum(parameter.numel() for parameter in self.network.parameters())
 
-    def mean_lengths(self, prompts: str) -> dict[int, float]:
-        """Draft length → tokens a round on one set of prompts."""
-        found = {one.draft_length: one.total.mean_length for one in self.measurements if one.prompts == prompts}
-        return {length: mean for length, mean in found.items() if mean is not None}
-
-    def prediction(self, prompts: str) -> tuple[int, float]:
-        """The best draft length on one set of prompts and the speed-up predicted for it."""
+    @property
+    def prediction(self) -> tuple[int, float]:
+        """The best draft length and the speed-up predicted for it; where no round drafted, a token a round."""
         assert self.costs is not None
-        return best_draft_length(self.costs, self.mean_lengths(self.proposing(prompts)))
-
-    def proposing(self, name: str) -> str:
-        """What a set of prompts is called where the draft proposes some tokens only; its own name otherwise."""
-        return proposing(name, self.proposed)
+        return best_draft_length(self.costs, self.deciding or {1: 1.0})
 
 
 @dataclass(frozen=True)
 class Workshop:
     """Where and on what candidates are made: target, its answers, and sets of answers to measure with.
 
-    ``proposed`` are the ids that the torch runtime may propose, empty for all.
+    ``proposed`` are the ids that the torch runtime may propose, empty for all; ``end_ids`` those that end an answer.
     """
 
     target: Path
@@ -73,12 +70,14 @@ class Workshop:
     sets: Mapping[str, Sequence[Answer]]
     settings: TrainingSettings
     proposed: Sequence[int]
+    end_ids: Sequence[int]
     device: torch.device
 
     def make(self, start: Start, reporter: Reporter, *, fresh: bool) -> Candidate:
         """Train (or go on with) a draft that starts so, and measure it."""
         if fresh:
             discard(self.folder)
+        sweep_partials(self.folder)
         torch.manual_seed(self.settings.seed)
         beginning = begin(start, self.target, self.lesson.taught, self.lesson.vocabulary)
         network = beginning.network.to(self.device)
@@ -87,7 +86,8 @@ class Workshop:
             watcher = _Watcher(tell, reporter, self.settings.draft_length)
             outcome = train(network, self.lesson, self.settings, watcher, store)
         whole = beginning.whole(network).to(self.device)
-        return Candidate(start, whole, beginning.how, outcome, tuple(self._measure(whole)), self.proposed)
+        measured, deciding = tuple(self._measure(whole)), self._deciding(whole)
+        return Candidate(start, whole, beginning.how, outcome, measured, deciding, self.proposed)
 
     def timed(self, candidate: Candidate, dtypes: tuple[str, str]) -> Candidate:
         """The candidate with its step costs: those measured before, else measured now."""
@@ -102,15 +102,37 @@ class Workshop:
         return replace(candidate, costs=costs)
 
     def _measure(self, network: Any) -> list[Measurement]:
-        found = []
+        found, lengths = [], sorted({*LENGTHS, *lengths_shown(self.settings.draft_length)})
         for name, answers in self.sets.items():
             matches = draft_matches(network, answers)
-            found += [_measurement(name, answers, matches, length) for length in LENGTHS]
+            found += [self._measurement(name, answers, matches, length) for length in lengths]
             if self.proposed:
-                ids = torch.tensor(sorted(self.proposed), device=self.device)
-                matches = draft_matches(network, answers, proposed=ids)
-                found += [_measurement(proposing(name, self.proposed), answers, matches, length) for length in LENGTHS]
+                matches = draft_matches(network, answers, proposed=self._ids)
+                name_there = proposing(name, self.proposed)
+                found += [self._measurement(name_there, answers, matches, length) for length in lengths]
         return found
+
+    def _measurement(self, name: str, answers: Sequence[Answer], matches: Sequence[Any], length: int) -> Measurement:
+        endings = [ending(answer, self.end_ids) for answer in answers]
+        counts = by_category(answers, matches, length, self.end_ids)
+        positions = by_position(matches, length, endings)
+        return Measurement(name, length, len(answers), acceptance(matches, length, endings), counts, positions)
+
+    def _deciding(self, network: Any) -> dict[int, float]:
+        """Draft length → tokens a round on the prompts that stopped the training, as the torch runtime proposes."""
+        matches = draft_matches(network, self.lesson.held_out, proposed=self._ids if self.proposed else None)
+        endings = [ending(answer, self.end_ids) for answer in self.lesson.held_out]
+        means = {length: acceptance(matches, length, endings).mean_length for length in LENGTHS}
+        return {length: mean for length, mean in means.items() if mean is not None}
+
+    @property
+    def _ids(self) -> torch.Tensor:
+        return torch.tensor(sorted(self.proposed), device=self.device)
+
+
+def lengths_shown(draft_length: int) -> set[int]:
+    """Draft lengths in the README and on the screen: the one asked for and its neighbours."""
+    return {max(1, draft_length - 1), draft_length, draft_length + 1}
 
 
 def proposing(name: str, ids: Sequence[int]) -> str:
@@ -118,14 +140,8 @@ def proposing(name: str, ids: Sequence[int]) -> str:
     return f"{name}, proposing {len(ids)} tokens" if ids else name
 
 
-def _measurement(name: str, answers: Sequence[Answer], matches: Sequence[Any], length: int) -> Measurement:
-    counts = by_category(answers, matches, length)
-    positions = by_position(matches, length)
-    return Measurement(name, length, len(answers), acceptance(matches, length), counts, positions)
-
-
 def _read_costs(path: Path) -> StepCosts | None:
-    with contextlib.suppress(OSError, ValueError, KeyError):
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
         data = read_json(path)
         return StepCosts({int(rows): float(s) for rows, s in data["target"].items()}, float(data["draft"]))
     return None

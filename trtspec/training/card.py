@@ -51,7 +51,11 @@ class CandidateLine:
 
 @dataclass(frozen=True)
 class CardFacts:
-    """What a draft's README says. ``seconds`` (answering, training) only where the run was limited by time."""
+    """What a draft's README says.
+
+    ``seconds`` (answering, training) only where the run was limited by time; ``tuned`` is the model that it started
+    from, None for one of its own or of the target's layers.
+    """
 
     target: str
     shape: str
@@ -70,6 +74,8 @@ class CardFacts:
     seconds: tuple[float, float] | None = None
     candidates: Sequence[CandidateLine] = ()
     proposed: int | None = None
+    device: str = "cpu"
+    tuned: str | None = None
 
 
 _TEXT = """\
@@ -78,7 +84,7 @@ _TEXT = """\
 A small model that guesses the next tokens of {target}, for speculative decoding. It uses the same
 tokenizer. It is no model to talk to. Made by `trtspec distill`; `distill.json` has the figures for programs.
 
-* **Licence**: that of {target}, whose answers it was trained on.
+* **Licence**: {licence}.
 * **Shape**: {shape}, {parameters:.1f} million parameters, {dtype}.
 * **Start**: {how}.
 * **Data**: {answers} answers ({tokens} tokens) of the target to {data}.
@@ -107,7 +113,11 @@ By place in the round (share of the first, second, … drafted token that is acc
     {command}
 """
 
-_SAME = "Limited by steps: the same command on the same machine with the same versions gives the same\n  bytes."
+_SAME = (
+    "Limited by steps: the same command on the same machine with the same versions and number of\n"
+    "  threads gives the same bytes."
+)
+_GPU = "Trained on a GPU, which adds in no fixed order: the same command does not give the same bytes."
 _TIMED = "Limited by time (answering {0}, training {1}), so the same command\n  does not give the same bytes again."
 _CHOSEN = "A choice by measured times: the same command may choose another shape."
 
@@ -115,7 +125,9 @@ _CHOSEN = "A choice by measured times: the same command may choose another shape
 def card(facts: CardFacts) -> str:
     """The README's text in Markdown."""
     fields = {name: getattr(facts, name) for name in CardFacts.__dataclass_fields__}
+    licence = f"that of {facts.target}, whose answers it was trained on"
     fields |= {
+        "licence": licence if facts.tuned is None else f"{licence}, and that of {facts.tuned}, which it started from",
         "parameters": facts.parameters / 1e6,
         "answers": count_text(facts.answers),
         "tokens": count_text(facts.tokens),
@@ -132,7 +144,7 @@ def card(facts: CardFacts) -> str:
 def _reproducible(facts: CardFacts) -> str:
     if facts.seconds is not None:
         return _TIMED.format(*map(duration_text, facts.seconds))
-    return _CHOSEN if facts.candidates else _SAME
+    return _CHOSEN if facts.candidates else _SAME if facts.device == "cpu" else _GPU
 
 
 def _table(measurements: Sequence[Measurement]) -> str:
@@ -171,9 +183,9 @@ def _candidates(candidates: Sequence[CandidateLine]) -> str:
     ]
     head = ["shape", "million parameters", "mean length", "at draft length", "draft step, ms", "predicted speed-up"]
     text = (
-        "\n## Candidates\n\nTrained on the same data; chosen by the speed-up predicted from measured acceptance and\n"
-        "measured step costs (torch runtime, this machine, concurrency 1, without transport). Times differ from run\n"
-        "to run, so a close choice may fall otherwise.\n\n"
+        "\n## Candidates\n\nTrained on the same data; chosen by the speed-up predicted from the acceptance on the\n"
+        "prompts that stopped the training and from measured step costs (torch runtime, this machine, concurrency 1,\n"
+        "without transport). Times differ from run to run, so a close choice may fall otherwise.\n\n"
     )
     return text + _markdown(head, rows) + "\n"
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from trtspec.checkpoints import chat_template, render_messages
+from trtspec.files import sweep_partials, write_text
 from trtspec.loadtest.prompts import BUILTIN, load_prompts
 from trtspec.training.answering import Answerer
 from trtspec.training.generate import Answer, GenerationSettings, Job
@@ -41,6 +42,11 @@ class PromptFormat:
 
     folder: Path
     end_ids: tuple[int, ...]
+    vocab_size: int | None = None
+
+    def knows(self, ids: Sequence[int]) -> bool:
+        """False for ids that the model has no row for: a tokenizer may have more than its model."""
+        return self.vocab_size is None or max(ids, default=0) < self.vocab_size
 
     @cached_property
     def _tokenizer(self) -> Any:
@@ -84,15 +90,21 @@ class Collector:
     longest_prompt: int
     repeats: int = 1
 
-    def shards(self, answerer: Callable[[], Answerer], note: Callable[[str], None]) -> Iterator[Shard]:
+    def shards(
+        self, answerer: Callable[[], Answerer], note: Callable[[str], None], enough: Callable[[], bool] = lambda: False
+    ) -> Iterator[Shard]:
         """The shards in order, answered where they are not on disk; ``answerer`` is called when it is first needed.
 
-        Seconds spent on answering are added up in `seconds`.
+        Once there is ``enough`` no further one is answered (the first always is); what is on disk is given all the
+        same, so that a run that goes on has what it had. Seconds spent on answering are added up in `seconds`.
         """
+        sweep_partials(self.folder)
         for number, tasks in enumerate(self._blocks()):
             path = shard_path(self.folder, number)
             shard = self._read(path, tasks, note)
             if shard is None:
+                if number and enough():
+                    return
                 began = time.monotonic()
                 shard = write_shard(path, self._answers(answerer(), tasks))
                 _add_seconds(self.folder, time.monotonic() - began)
@@ -139,7 +151,8 @@ class Collector:
                 if (turn and question.part != "train") or question.messages[-1]["content"] in taboo:
                     continue
                 ids, logged = self.format.ids(question.messages), self.format.answer_ids(question)
-                if 0 < len(ids) <= self.longest_prompt and logged != ():
+                known = self.format.knows(ids) and self.format.knows(logged or ())
+                if 0 < len(ids) <= self.longest_prompt and known and logged != ():
                     job = Job(index - 1, question.category, ids, part=question.part)
                     yield Task(job if logged else _with_sampling(job, self.settings.seed, turn), logged)
 
@@ -174,6 +187,4 @@ def _seconds(folder: Path) -> float:
 
 
 def _add_seconds(folder: Path, more: float) -> None:
-    from trtspec.files import write_text
-
     write_text(folder / "seconds", f"{_seconds(folder) + more:.1f}\n")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trtspec.training.candidates import HELD_OUT, Candidate
+from trtspec.training.candidates import Candidate
 from trtspec.training.card import CandidateLine
 from trtspec.training.starts import Scratch, start_name
 from trtspec.training.train import TrainingSettings
@@ -37,12 +37,12 @@ def training_text(chosen: Candidate, settings: TrainingSettings, labels: int) ->
 
 def candidate_line(candidate: Candidate, chosen: Candidate) -> CandidateLine:
     """The row of a candidate in the table of those that were tried."""
-    length, speedup = candidate.prediction(HELD_OUT)
+    length, speedup = candidate.prediction
     assert candidate.costs is not None
     return CandidateLine(
         name=start_name(candidate.start),
         parameters=candidate.parameters,
-        mean_length=candidate.mean_lengths(candidate.proposing(HELD_OUT)).get(length),
+        mean_length=candidate.deciding.get(length),
         draft_length=length,
         draft_ms=1000 * candidate.costs.draft,
         speedup=speedup,

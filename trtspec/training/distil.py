@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from trtspec.loadtest.prompts import Prompt, draw
 from trtspec.progress import Reporter
 from trtspec.provenance import text_key
 from trtspec.training.answering import Answerer, load_answerer
-from trtspec.training.candidates import HELD_OUT, Candidate, Workshop, outcome_json
+from trtspec.training.candidates import HELD_OUT, Candidate, Workshop, lengths_shown, outcome_json
 from trtspec.training.card import CandidateLine, CardFacts, card
 from trtspec.training.collect import Collector, PromptFormat
 from trtspec.training.data import Vocabulary
@@ -118,9 +119,21 @@ def _require_usable(plan: Distillation, target: Checkpoint) -> None:
     if positions is not None and plan.generation.max_new_tokens >= positions:
         message = f"answers of {plan.generation.max_new_tokens} tokens do not fit into the target's {positions}"
         raise UsageError(message, fix=f"--max-new-tokens {max(1, positions // 2)}")
+    _require_apart(plan)
     if not (made_by_distill(plan.out) or _is_free(plan.out)):
         message = "is there and was not made by distill: it is not replaced"
         raise UsageError(message, where=str(plan.out), fix="--out DIR")
+
+
+def _require_apart(plan: Distillation) -> None:
+    """UsageError where writing the draft, which replaces its folder, would take away what a run needs again."""
+    out = plan.out.resolve()
+    needed = [("the target", plan.target), ("the work folder (--work)", plan.work)]
+    needed += [("the model of --from", one.folder) for one in plan.starts if isinstance(one, FromDraft)]
+    for name, folder in needed:
+        if out == folder.resolve() or out in folder.resolve().parents:
+            message = f"{name} lies there, and the draft would take its place"
+            raise UsageError(message, where=str(plan.out), fix="--out DIR, another folder")
 
 
 def _is_free(folder: Path) -> bool:
@@ -143,7 +156,7 @@ class _Distiller:
         self.device = _device(plan.device)
         self.memory = HashMemory(plan.work / "hashes.json")
         self.settings = replace(plan.generation, end_ids=target.end_ids)
-        self.format = PromptFormat(plan.target, target.end_ids)
+        self.format = PromptFormat(plan.target, target.end_ids, target.vocab_size)
         self.answers_key = self._answers_key()
         self._answerer: Answerer | None = None
 
@@ -152,7 +165,8 @@ class _Distiller:
         collector = self._collector()
         shards = list(self._collect(collector))
         taught, stop, measure = self._split(shards)
-        sets = {HELD_OUT: measure, **self._further()}
+        seen = {answer.job.prompt for answers in (taught, stop) for answer in answers}
+        sets = {HELD_OUT: measure, **self._further(seen)}
         self._answerer = None  # a large target makes room for the draft
         vocabulary = Vocabulary.of(taught, self.target.vocab_size or 0)
         lesson = Lesson(taught, stop, vocabulary)
@@ -161,10 +175,11 @@ class _Distiller:
             settings = self._training_settings(start, collector.seconds)
             folder = self.plan.work / "drafts" / self._training_key(start, settings, shards)
             proposed = self._proposed(start, vocabulary)
-            shop = Workshop(self.plan.target, folder, lesson, sets, settings, proposed, self.device)
+            ends = self.target.end_ids
+            shop = Workshop(self.plan.target, folder, lesson, sets, settings, proposed, ends, self.device)
             candidate = shop.make(start, self.reporter, fresh=self.plan.fresh)
             made.append(shop.timed(candidate, self.plan.dtypes) if len(self.plan.starts) > 1 else candidate)
-        chosen = max(made, key=lambda one: one.prediction(HELD_OUT)[1]) if len(made) > 1 else made[0]
+        chosen = max(made, key=lambda one: one.prediction[1]) if len(made) > 1 else made[0]
         lines = [candidate_line(one, chosen) for one in made if one.costs]
         facts = self._facts(chosen, lesson, lines, collector.seconds)
         return self._export(chosen, facts, collector.seconds)
@@ -210,18 +225,21 @@ class _Distiller:
     def _collect(self, collector: Collector) -> Iterator[Shard]:
         """Shards until there are enough tokens, the prompts end, or the time for answering is up."""
         have, wanted, told = 0, self.plan.tokens, time.monotonic()
-        limit = None if self.plan.seconds is None else _GENERATION_SHARE * self.plan.seconds
         with self.reporter.task("answers of the target", wanted, "tokens") as advance:
-            for shard in collector.shards(self.answerer, self.reporter.note):
+            for shard in collector.shards(self.answerer, self.reporter.note, lambda: self._time_is_up(collector)):
                 have += shard.tokens
                 advance(shard.tokens)
                 if time.monotonic() - told >= _TELL_EVERY:
                     told = time.monotonic()
                     self.reporter.note(f"  {have} of {wanted} tokens of answers")
                 yield shard
-                if have >= wanted or (limit is not None and collector.seconds >= limit):
+                if have >= wanted:
                     return
-        self.reporter.note(f"the prompts gave {have} tokens of answers; {wanted} were wanted")
+        what = "the time for answers" if self._time_is_up(collector) else "the prompts"
+        self.reporter.note(f"{what} gave {have} tokens of answers; {wanted} were wanted")
+
+    def _time_is_up(self, collector: Collector) -> bool:
+        return self.plan.seconds is not None and collector.seconds >= _GENERATION_SHARE * self.plan.seconds
 
     def _split(self, shards: Sequence[Shard]) -> tuple[list[Answer], list[Answer], list[Answer]]:
         """Answers to train on, to stop by and to measure with; no prompt is in two of them."""
@@ -232,17 +250,22 @@ class _Distiller:
         measure = [one for one in answers if one.job.part == "measure"]
         if not (taught and stop and measure):
             counts = f"{len(taught)} to train on, {len(stop)} to stop by, {len(measure)} to measure with"
-            message = f"too few answers: {counts} (prompts over {self.plan.longest_prompt} tokens are left out)"
+            message = f"too few answers: {counts} (prompts over {self.plan.longest_prompt} tokens are left out, "
+            message += "and those with tokens that the target has no row for)"
             raise UsageError(message, fix="give more prompts, or raise --tokens or --longest-prompt")
         return taught, stop, measure
 
-    def _further(self) -> dict[str, list[Answer]]:
-        """The target's greedy answers to prompts of the load test, cut where each prompt's limit says."""
+    def _further(self, seen: AbstractSet[tuple[int, ...]]) -> dict[str, list[Answer]]:
+        """The target's greedy answers to prompts of the load test, cut where each prompt's limit says.
+
+        Prompts that the training has ``seen``, or that the target has no positions or rows for, are left out.
+        """
         if not self.plan.further:
             return {}
-        rng = random.Random(0)  # noqa: S311 - reproducible, not secret
-        prompts = draw(self.plan.further, min(_MOST_MEASURED, len(self.plan.further)), rng)
-        asked = [(one, self.format.ids(one.messages or [{"role": "user", "content": one.text}])) for one in prompts]
+        asked = self._asked_further(seen)
+        if not asked:
+            return {}
+        prompts = [prompt for prompt, _ in asked]
         jobs = [Job(place, one.category, ids, part="measure") for place, (one, ids) in enumerate(asked)]
         key = text_key([self.answers_key, *(str(job.prompt) for job in jobs), *(str(p.max_tokens) for p in prompts)])
         path = self.plan.work / "answers" / f"further-{key}.safetensors"
@@ -256,6 +279,23 @@ class _Distiller:
             answers = write_shard(path, cut).answers
         return {self.plan.further_name: list(answers)}
 
+    def _asked_further(self, seen: AbstractSet[tuple[int, ...]]) -> list[tuple[Prompt, tuple[int, ...]]]:
+        """The prompts to measure with and their ids."""
+        rng = random.Random(0)  # noqa: S311 - reproducible, not secret
+        prompts = draw(self.plan.further, min(_MOST_MEASURED, len(self.plan.further)), rng)
+        encoded = [(one, self.format.ids(one.messages or [{"role": "user", "content": one.text}])) for one in prompts]
+        positions = self.target.config.usable_positions
+        kept = [
+            (one, ids)
+            for one, ids in encoded
+            if ids and self.format.knows(ids) and (positions is None or len(ids) + one.max_tokens <= positions)
+        ]
+        unseen = [(one, ids) for one, ids in kept if ids not in seen]
+        if len(unseen) < len(encoded):
+            why = f"{len(kept) - len(unseen)} the training has seen, {len(encoded) - len(kept)} are too long"
+            self.reporter.note(f"{len(encoded) - len(unseen)} {self.plan.further_name} are not measured with: {why}")
+        return unseen
+
     # training
 
     def _training_settings(self, start: Start, answering: float) -> TrainingSettings:
@@ -263,7 +303,8 @@ class _Distiller:
         settings = replace(self.plan.training, rate=rate, embedding_rate=rate / 2)
         if self.plan.seconds is None:
             return settings
-        left = (self.plan.seconds - answering) / len(self.plan.starts)
+        # answers that an earlier run took longer for leave a training its share all the same
+        left = (self.plan.seconds - min(answering, _GENERATION_SHARE * self.plan.seconds)) / len(self.plan.starts)
         return replace(settings, seconds=max(_SHORTEST_TRAINING, float(round(left))))
 
     def _training_key(self, start: Start, settings: TrainingSettings, shards: Sequence[Shard]) -> str:
@@ -284,7 +325,7 @@ class _Distiller:
         lines: Sequence[CandidateLine],
         answering: float,
     ) -> CardFacts:
-        outcome = chosen.outcome
+        outcome, shown = chosen.outcome, lengths_shown(self.plan.training.draft_length)
         timed = self.plan.seconds is not None
         return CardFacts(
             target=self.plan.target.name,
@@ -298,12 +339,14 @@ class _Distiller:
             vocabulary=len(lesson.vocabulary),
             seed=self.plan.training.seed,
             training=training_text(chosen, self.plan.training, self.settings.top_k),
-            measurements=[one for one in chosen.measurements if one.draft_length in _shown(self.plan)],
+            measurements=[one for one in chosen.measurements if one.draft_length in shown],
             longest=max(len(answer.job.prompt) + len(answer.tokens) for answer in lesson.taught),
             command=self.plan.command,
             seconds=(answering, outcome.seconds) if timed else None,
             candidates=lines,
             proposed=len(chosen.proposed) or None,
+            device=self.device.type,
+            tuned=start_name(chosen.start) if isinstance(chosen.start, FromDraft) else None,
         )
 
     def _export(self, chosen: Candidate, facts: CardFacts, answering: float) -> Distilled:
@@ -312,7 +355,7 @@ class _Distiller:
             "start": start_name(chosen.start),
             "parameters": facts.parameters,
             "seed": facts.seed,
-            "reproducible": facts.seconds is None and not facts.candidates,
+            "reproducible": facts.seconds is None and not facts.candidates and facts.device == "cpu",
             "data": {"prompts": facts.data, "answers": facts.answers, "tokens": facts.tokens},
             "training": outcome_json(chosen.outcome),
             "acceptance": [one.to_json() for one in chosen.measurements],
@@ -327,9 +370,3 @@ class _Distiller:
 def _cut(answer: Answer, limit: int) -> Answer:
     """The answer's first ``limit`` tokens."""
     return Answer(answer.job, answer.tokens[:limit], answer.top_ids[:limit], answer.top_logprobs[:limit])
-
-
-def _shown(plan: Distillation) -> set[int]:
-    """Draft lengths in the README: the plan's and its neighbours."""
-    length = plan.training.draft_length
-    return {max(1, length - 1), length, length + 1}

@@ -4,15 +4,17 @@ With greedy decoding the target's answer is fixed, and a draft token is accepted
 equals the answer's token.  As long as all drafted tokens of a round are accepted, the draft has
 seen the answer itself.  So the run of accepted tokens from any position is the run of positions
 where the draft's best token, given the answer so far, is the answer's next token: one forward
-pass over the answer gives the acceptance of every draft length exactly.
+pass over the answer gives the accepted tokens of every draft length exactly. Drafted ones too, but
+that a draft which wrongly guesses the end is shorter in a serving loop than it is counted here.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -21,9 +23,19 @@ from numpy.typing import NDArray
 from trtspec.training.generate import Answer
 from trtspec.training.network import hidden_states, scores
 
-__all__ = ["Acceptance", "acceptance", "by_category", "by_position", "draft_matches", "simulate"]
+__all__ = [
+    "Acceptance",
+    "Ending",
+    "acceptance",
+    "by_category",
+    "by_position",
+    "draft_matches",
+    "ending",
+    "simulate",
+]
 
 Matches = NDArray[np.bool_]
+Ending = Literal["known", "token", "limit"]
 _TOGETHER = 8  # answers in one pass
 
 
@@ -57,49 +69,67 @@ class Acceptance:
         )
 
 
-def simulate(matches: Matches, draft_length: int) -> Acceptance:
+def ending(answer: Answer, end_ids: Collection[int]) -> Ending:
+    """How a serving loop meets the end of an answer: an end token that it does not foresee, or the request's limit."""
+    return "token" if len(answer.tokens) and int(answer.tokens[-1]) in end_ids else "limit"
+
+
+def simulate(matches: Matches, draft_length: int, end: Ending = "known") -> Acceptance:
     """The rounds that decode an answer whose token t the draft would guess iff ``matches[t]``.
 
-    A round drafts at most as many tokens as the answer still has.
+    ``end`` tells what the loop knows of the answer's end. "known": no round drafts more tokens than the answer still
+    has. As a serving loop counts: before an end "token" a round drafts its whole length, unless all that is left is
+    guessed and so the end token too; before a "limit" a round leaves room for the target's own token, and one that has
+    room for nothing else is not counted.
     """
-    total = Acceptance()
+    rounds = list(_rounds(matches, draft_length, end))
+    return Acceptance(len(rounds), sum(drafted for drafted, _ in rounds), sum(accepted for _, accepted in rounds))
+
+
+def _rounds(matches: Matches, draft_length: int, end: Ending) -> Iterator[tuple[int, int]]:
+    """Drafted and accepted tokens of each round."""
     at = 0
     while at < len(matches):
-        window = matches[at : at + draft_length]
+        left = len(matches) - at
+        window = matches[at : at + min(draft_length, left - 1 if end == "limit" else left)]
         accepted = len(window) if window.all() else int(np.argmin(window))
-        total += Acceptance(1, len(window), accepted)
+        unforeseen = end == "token" and accepted < left
+        if len(window):
+            yield draft_length if unforeseen else len(window), accepted
         at += accepted + 1
-    return total
 
 
-def acceptance(matches: Iterable[Matches], draft_length: int) -> Acceptance:
+def acceptance(
+    matches: Iterable[Matches], draft_length: int, endings: Iterable[Ending] = itertools.repeat("known")
+) -> Acceptance:
     """The counts of all answers together."""
-    return sum((simulate(one, draft_length) for one in matches), Acceptance())
+    pairs = zip(matches, endings)  # noqa: B905 - the endings may be without end
+    return sum((simulate(one, draft_length, end) for one, end in pairs), Acceptance())
 
 
-def by_category(answers: Sequence[Answer], matches: Sequence[Matches], draft_length: int) -> Mapping[str, Acceptance]:
-    """The counts of each category, in order of appearance."""
+def by_category(
+    answers: Sequence[Answer], matches: Sequence[Matches], draft_length: int, end_ids: Collection[int]
+) -> Mapping[str, Acceptance]:
+    """The counts of each category as a serving loop counts, in order of appearance."""
     counts: dict[str, Acceptance] = defaultdict(Acceptance)
     for answer, one in zip(answers, matches, strict=True):
-        counts[answer.job.category] += simulate(one, draft_length)
+        counts[answer.job.category] += simulate(one, draft_length, ending(answer, end_ids))
     return dict(counts)
 
 
-def by_position(matches: Iterable[Matches], draft_length: int) -> tuple[float | None, ...]:
+def by_position(
+    matches: Iterable[Matches], draft_length: int, endings: Iterable[Ending] = itertools.repeat("known")
+) -> tuple[float | None, ...]:
     """Share of the rounds' first, second, … drafted token that is accepted, of those that were drafted.
 
     A token behind a refused one is drafted and not accepted; None where nothing was drafted.
     """
-    drafted, accepted = np.zeros(draft_length, np.int64), np.zeros(draft_length, np.int64)
-    for one in matches:
-        at = 0
-        while at < len(one):
-            window = one[at : at + draft_length]
-            run = len(window) if window.all() else int(np.argmin(window))
-            drafted[: len(window)] += 1
-            accepted[:run] += 1
-            at += run + 1
-    return tuple(int(a) / int(d) if d else None for a, d in zip(accepted, drafted, strict=True))
+    totals = np.zeros((2, draft_length), np.int64)
+    for one, end in zip(matches, endings):  # noqa: B905 - the endings may be without end
+        for drafted, accepted in _rounds(one, draft_length, end):
+            totals[0, :drafted] += 1
+            totals[1, :accepted] += 1
+    return tuple(int(right) / int(all_) if all_ else None for all_, right in totals.T)
 
 
 @torch.inference_mode()

@@ -116,7 +116,7 @@ def read_source(name: str, *, root: Path, seed: int, categories: Sequence[str] =
         path /= "requests.jsonl"
     if _is_traffic(path):
         return traffic_source(path, seed, categories, logged=logged)
-    if logged:
+    if logged and path.exists():
         raise UsageError("is a file of prompts without answers", where=str(path), fix="--answers generate")
     return file_source(path, seed, categories)
 
@@ -150,9 +150,13 @@ def traffic_source(path: Path, seed: int, categories: Sequence[str] = (), *, log
     answered: dict[str, tuple[int, str, bool]] = {}
     for number, line in enumerate(_lines(path), start=1):
         question, answer = _asked(line, f"{path}:{number}", texts)
+        if question is None:
+            continue
         order.setdefault(question.text, question)
         if answer is not None and (question.text not in answered or answer[0] < answered[question.text][0]):
             answered[question.text] = answer
+    if logged and not answered:
+        raise UsageError("holds no whole answer", where=str(path), fix="--answers generate, or another run")
     if logged:
         order = {text: replace(order[text], answer=answered[text][1], ended=answered[text][2]) for text in answered}
     return _listed(list(order.values()), categories, seed, f"the traffic logged in {path.name}")
@@ -175,8 +179,13 @@ def _lines(path: Path) -> list[str]:
         raise RecordsError(f"cannot be read: {error}", where=str(path)) from None
 
 
-def _asked(line: str, where: str, texts: Mapping[str, Question]) -> tuple[Question, tuple[int, str, bool] | None]:
-    """The question of a logged line; its answer with a rank (the baseline's is 0), or None where it is not whole."""
+def _asked(
+    line: str, where: str, texts: Mapping[str, Question]
+) -> tuple[Question | None, tuple[int, str, bool] | None]:
+    """The question of a logged line; its answer with a rank (the baseline's is 0), or None where it is not whole.
+
+    No question: a later turn of a conversation whose earlier answers are not in the line.
+    """
     try:
         fields = Fields.parse(line)
         question = _question(fields, texts)
@@ -189,7 +198,7 @@ def _asked(line: str, where: str, texts: Mapping[str, Question]) -> tuple[Questi
     return question, (rank, text, ended) if text else None
 
 
-def _question(fields: Fields, texts: Mapping[str, Question]) -> Question:
+def _question(fields: Fields, texts: Mapping[str, Question]) -> Question | None:
     category = fields.text("category", "uncategorised")
     if "messages" in fields:
         turns = [{"role": turn.text("role"), "content": turn.text("content")} for turn in fields.objects("messages")]
@@ -197,6 +206,8 @@ def _question(fields: Fields, texts: Mapping[str, Question]) -> Question:
     if "prompt" in fields:
         return Question(category, ({"role": "user", "content": fields.text("prompt")},))
     known = texts.get(fields.text("prompt_id"))
+    if known is None and fields.optional_integer("turn"):
+        return None
     if known is None:
         raise FieldError("neither 'prompt' nor 'messages', and the run's provenance.json names no file that has it")
     return known

@@ -12,6 +12,7 @@ from typing import Any, Union
 import torch
 from torch import Tensor, nn
 
+from trtspec.building.weights import stored_dtype
 from trtspec.checkpoints import Checkpoint, compare_tokenizers, read_checkpoint
 from trtspec.checkpoints.tensor_classes import EMBEDDINGS
 from trtspec.errors import CheckpointError, PairError, UsageError
@@ -118,10 +119,14 @@ def begin(start: Start, target: Path, answers: Sequence[Answer], vocabulary: Voc
         return _scratch(start.shape, checkpoint, answers, vocabulary)
     if isinstance(start, FromTarget):
         network, taken = _layers_of(checkpoint, start.layers)
-        how = f"layers {', '.join(map(str, taken))} of the target (counted from 0), with its embedding and head"
+        numbers = ("layer " if len(taken) == 1 else "layers ") + ", ".join(map(str, taken))
+        how = f"{numbers} of the target (counted from 0), with its embedding and head"
+        origin = checkpoint
     else:
-        _require_same_tokenizer(checkpoint, start.folder)
+        origin = _with_same_tokenizer(checkpoint, start.folder)
         network, how = load_network(start.folder, torch.device("cpu")), f"the model {start.folder.name}"
+    # it is trained in float32, and written in the type that it came in
+    network.config.dtype = getattr(torch, stored_dtype(origin.weights))
     require_plain_head(network, str(target if isinstance(start, FromTarget) else start.folder))
     return _restricted(network, vocabulary, how)
 
@@ -257,11 +262,12 @@ def _layer_prefix(network: Any, layers: int) -> str:
     raise CheckpointError(f"{type(network).__name__} has no list of layers", fix=_SCRATCH)
 
 
-def _require_same_tokenizer(target: Checkpoint, folder: Path) -> None:
-    """PairError unless every id that both have means the same token."""
+def _with_same_tokenizer(target: Checkpoint, folder: Path) -> Checkpoint:
+    """The checkpoint in ``folder``; PairError unless every id that both have means the same token."""
     other = read_checkpoint(folder)
     match = compare_tokenizers(target.tokenizer, other.tokenizer)
     if not match.exchanges:
         shown = ", ".join(f"{item.id}: {item.target!r} and {item.draft!r}" for item in match.differing[:3])
         message = f"{folder.name} has another tokenizer than the target ({match.conflicts} ids differ: {shown})"
         raise PairError(message, fix="start from scratch, which takes the target's: --layers, --hidden")
+    return other
