@@ -17,6 +17,7 @@ def test_the_spec_carries_every_option(tmp_path: Path) -> None:
     assert spec.target.checkpoint == tmp_path / "target"
     assert spec.draft.checkpoint == draft_path()
     assert spec.speculation.draft_length == 3
+    assert (spec.draft.method, spec.lookup_length) == ("lookup", 6)
     assert spec.loadtest.concurrency == [1, 16]
     assert (spec.loadtest.requests, spec.loadtest.max_tokens) == (12, 40)
     assert spec.build.max_batch_size >= 16

@@ -55,6 +55,7 @@ class Span:
     """Where the tokens of one forward pass lie: cache rows [B], positions [B, T], mask."""
 
     rows: Tensor
+    first_rows: bool  # they are 0, 1, …
     positions: Tensor
     end: int
     cos: Tensor
@@ -106,7 +107,8 @@ class Decoder:
         end = int(positions.max()) + 1
         hidden = torch.arange(end) > positions[..., None]
         mask = torch.zeros(hidden.shape).masked_fill_(hidden, float("-inf"))
-        return Span(rows, positions, end, angles.cos(), angles.sin(), mask)
+        first_rows = torch.equal(rows, torch.arange(len(rows)))
+        return Span(rows, first_rows, positions, end, angles.cos(), angles.sin(), mask)
 
     def _layer(self, hidden: Tensor, layer: Layer, span: Span, keys: Tensor, vals: Tensor) -> Tensor:
         normed = fn.rms_norm(hidden, hidden.shape[-1:], layer.attention_norm, self.eps)
@@ -133,8 +135,8 @@ class Decoder:
 
 
 def _rows(cached: Tensor, span: Span) -> Tensor:
-    """The cache of the rows in use, [rows * kv heads, end, head size]; a view when all are."""
-    used = cached if len(span.rows) == cached.shape[0] else cached[span.rows]
+    """The cache of the rows in use, [rows * kv heads, end, head size]; a view when they are the first ones."""
+    used = cached[: len(span.rows)] if span.first_rows else cached[span.rows]
     return used[:, :, : span.end].flatten(0, 1)
 
 

@@ -188,14 +188,27 @@ class _Batch:
         """One token for every row; free rows go along idle while most rows are in use."""
         if not self.busy:
             return
-        places = list(range(len(self.rows)))
         if self.busy < 0.7 * len(self.rows):
-            places = [place for place in places if self.rows[place] is not None]
+            self._close_up()
+        places = list(range(self._end))
         rows = [self.rows[place] for place in places]
         tokens = torch.tensor([[row.tokens[-1] if row else 0] for row in rows])
         positions = torch.tensor([[row.position if row else self.start] for row in rows])
         hidden = self.decoder.forward(tokens, positions, self.cache, torch.tensor(places))
         yield from self._take(places, hidden[:, -1])
+
+    @property
+    def _end(self) -> int:
+        """Behind the last row in use."""
+        return max(place for place, row in enumerate(self.rows) if row is not None) + 1
+
+    def _close_up(self) -> None:
+        """Move the last rows into free places before them: the rows in use are then a view of the cache, no copy."""
+        while (end := self._end) > self.busy:
+            free = self.rows.index(None)
+            for cached in (self.cache.keys, self.cache.values):
+                cached[:, free] = cached[:, end - 1]
+            self.rows[free], self.rows[end - 1] = self.rows[end - 1], None
 
     def _take(self, places: list[int], hidden: Tensor) -> Iterator[Answer]:
         ids, logprobs = best_tokens(self.decoder.logits(hidden), self.settings.top_k)
