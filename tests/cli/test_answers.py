@@ -36,6 +36,14 @@ def test_what_the_text_was_good_for_stands_in_the_line() -> None:
     assert "of the text" not in statistics_line(answer())
 
 
+def test_an_answer_without_a_draft_says_whether_one_was_looked_for() -> None:
+    looked, never = Answer(), Answer()
+    looked.add(Chunk(1, "a", 1, Counters(1, 0, 0, 0, 0, (), 0, 0, 0), finish_reason="length"), 0.1)
+    never.add(Chunk(1, "a", 1, Counters(1, 0, 0, 0, 0, ()), finish_reason="length"), 0.1)
+    assert " · nothing drafted · " in statistics_line(looked)
+    assert " · no speculation · " in statistics_line(never)
+
+
 def test_json_has_counts_and_the_source_of_each_token() -> None:
     data = answer_data(answer(1, 4, 1), ENDPOINT, "p")
     assert [token["source"] for token in data["tokens"]] == ["model", "text", "target"]

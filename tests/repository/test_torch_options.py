@@ -9,7 +9,7 @@ import pytest
 
 from tests.builders import toy_spec
 from tests.repository.engines import fake_engines
-from trtspec.errors import SpecError
+from trtspec.errors import SpecError, UsageError
 from trtspec.repository import generate
 from trtspec.spec import SpecFile
 from trtspec.torch_runtime.config import Admission, RuntimeOptions
@@ -98,3 +98,11 @@ def test_what_cannot_be_meant_is_refused(tmp_path: Path, torch: dict[str, Any], 
 def test_it_is_for_the_torch_runtime_only(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="torch: only for runtime torch"):
         toy_spec(tmp_path, runtime="tensorrt_llm", torch={"threads": 2})
+
+
+def test_memory_for_less_than_one_request_is_refused_before_anything_is_served(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(UsageError, match=r"torch.kv_tokens is 16, a sequence may have \d+ tokens") as refused:
+        parameters(tmp_path / "few", monkeypatch, kv_tokens=16)
+    assert "set torch.kv_tokens: " in str(refused.value.fix)

@@ -37,6 +37,7 @@ from tests.rules.toys import (
     with_stray_tensor,
     writes_bos,
 )
+from trtspec.checkpoints.draft_vocabulary import write_draft_vocabulary
 from trtspec.spec import SpecFile
 
 __all__ = ["LLAMA3_CUT", "MODEL_CASES"]
@@ -99,6 +100,10 @@ MODEL_CASES: list[tuple[str, Case]] = [
     (
         "generation-config-unreadable",
         Case(lambda s: edit(draft(s) / "generation_config.json", eos_token_id="x"), "error", "draft", "eos_token_id"),
+    ),
+    (
+        "draft-vocabulary-unreadable",
+        Case(lambda s: write_draft_vocabulary(draft(s), [999]), "error", "draft", "outside the vocabulary (0 to 319)"),
     ),
     (
         "extra-weight-files",

@@ -13,11 +13,12 @@ from tests.rules.cases import PAIR_CASES
 from trtspec.cli.rules import all_rules
 from trtspec.rules.registry import Subject
 
+TORCH_PLAN = {"kv-tokens-beyond-memory", "kv-tokens-below-one-request"}  # tests/planning/test_torch_memory.py
 MACHINE = {"installed-version-differs"}  # depends on what is installed: a test of its own
 TRIGGERED: dict[Subject, set[str]] = {
     "pair": {rule_id for rule_id, _ in PAIR_CASES} | MACHINE,
     "engine": {case.rule_id for case in ENGINE_CASES},
-    "plan": set(PLAN_CASES),
+    "plan": set(PLAN_CASES) | TORCH_PLAN,
     "repository": {case.rule_id for case in REPOSITORY_CASES},
 }
 

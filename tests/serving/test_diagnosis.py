@@ -43,6 +43,8 @@ CASES = {
     "ImportError: cannot import name 'Loop' from 'speculation' (/repo/speculation/__init__.py)": "cannot import name",
     "E1129 1 1 model_lifecycle.cc:642] \"failed to load 'm' version 1: Invalid argument: unable to find backend "
     "library for backend 'tensorrtllm', try specifying runtime.\"": "only the Python backend",
+    "E1130 1 1 backend_model.cc:692] ERROR: Failed to create instance: CheckpointError: /e/draft_vocabulary.json: has "
+    "ids outside the vocabulary (0 to 319)": "cannot load an engine: /e/draft_vocabulary.json: has ids outside",
     "FileNotFoundError: [Errno 2] No such file or directory: '/e/config.json'": "is missing: /e/config.json",
     "PermissionError: [Errno 13] Permission denied: '/e/model.safetensors'": "may not be read",
     'E1129 model_repository_manager.cc:1] "failed to read text proto from /repo/m/config.pbtxt"': "config.pbtxt",

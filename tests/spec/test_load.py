@@ -68,6 +68,13 @@ def test_missing_sections_and_fields_are_named() -> None:
     assert all(problem.message == "is required" for problem in found.values())
 
 
+def test_a_section_without_keys_says_so() -> None:
+    found = problems_of(GOOD + "torch:\nserving: fast\nbuild: [1]\n")
+    assert "is an empty section: give it a key, or remove its line" in found["torch"].message
+    assert "is a section of keys, {key: value} (given: 'fast')" in found["serving"].message
+    assert "is a section of keys" in found["build"].message
+
+
 def test_keys_given_twice_are_a_mistake_with_both_lines() -> None:
     found = problems_of(GOOD + "serving:\n  http_port: 1\n  http_port: 2\nname: other\n")
     assert set(found) == {"serving.http_port", "name"}

@@ -45,11 +45,15 @@ def test_only_a_draft_engine_is_restricted_and_its_key_follows_the_list(tmp_path
     assert not all(100 <= token < 140 for token in answers[plain.path])
 
 
-@pytest.mark.parametrize("text", ["[]", "{", '{"ids": []}', '{"ids": [1, 5000]}', '{"ids": [true]}', '{"ids": "1"}'])
+WRONG = ["", "[]", "{", "null", "[" * 100_000, '{"ids": []}', '{"ids": [1, 5000]}', '{"ids": [-1]}', '{"ids": [true]}']
+
+
+@pytest.mark.parametrize("text", [*WRONG, '{"ids": "1"}', '{"schema": 2, "ids": [1]}'], ids=lambda text: text[:20])
 def test_a_wrong_list_is_named(tmp_path: Path, text: str) -> None:
     (tmp_path / DRAFT_VOCABULARY).write_text(text)
-    with pytest.raises(CheckpointError, match=DRAFT_VOCABULARY):
+    with pytest.raises(CheckpointError, match=DRAFT_VOCABULARY) as wrong:
         read_draft_vocabulary(tmp_path, 320)
+    assert "or remove it" in str(wrong.value.fix)
 
 
 def test_a_wrong_list_stops_the_build_before_anything_is_written(tmp_path: Path) -> None:

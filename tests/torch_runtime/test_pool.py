@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import mmap
+import weakref
 from collections.abc import Iterator
 
 import pytest
@@ -115,6 +117,46 @@ def test_the_memory_of_a_slot_that_is_left_goes_back_and_its_neighbours_stay() -
     del held[1]
     assert not left.view(256).any()
     assert [values(kv) for kv in held] == [{1.0}, {3.0}]
+
+
+def test_a_slot_that_was_outgrown_is_free() -> None:
+    pool = make_pool(slots=1)
+    long = filled(pool.new(64, 0), 1.0, 400)
+    new = filled(pool.new(64, 0), 2.0)
+    assert index_of(new) == 0
+    assert (values(long), values(new)) == ({1.0}, {2.0})
+    del long
+    assert values(new) == {2.0}
+
+
+def test_late_news_of_a_sequence_leave_the_next_one_in_its_slot() -> None:
+    """Of one in a reference cycle others may hear first."""
+    pool, taken = make_pool(), []
+    gone = filled(pool.new(64, 0), 1.0)
+    setattr(gone, "itself", gone)  # noqa: B010 - it has no such attribute
+    heard = weakref.ref(gone, lambda _: taken.append(filled(pool.new(64, 0), 2.0)))
+    del gone
+    gc.collect()
+    assert heard() is None
+    assert [(index_of(kv), values(kv)) for kv in taken] == [(0, {2.0})]
+    assert index_of(pool.new(64, 0)) == 1
+
+
+@pytest.mark.skipif(not hasattr(mmap, "MADV_NOHUGEPAGE"), reason="no such advice on this system")
+def test_a_kernel_that_does_not_know_huge_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mmap, "MADV_NOHUGEPAGE", 12345)
+    assert index_of(make_pool().new(64, 0)) == 0
+
+
+def test_a_copy_takes_no_more_than_its_request_has_room_for() -> None:
+    memory = KvMemory(SHAPE, 256, slack=2, share=128)
+    memory.give_back(filled(memory.lend([1] * 100, 110), 1.0, 100), [1] * 100)
+    running = memory.lend([2] * 100, 110)
+    assert memory.fits(75)
+    copy = memory.lend([1] * 70 + [3], 75)
+    assert (copy.length, values(copy)) == (70, {1.0})
+    assert memory.use.running + memory.use.kept <= memory.use.limit
+    assert running.length == 0
 
 
 def test_a_lent_sequence_lies_in_the_pool_again_when_it_is_continued() -> None:

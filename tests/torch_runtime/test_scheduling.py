@@ -232,6 +232,17 @@ def test_nobody_may_wait(stepped: Open) -> None:
         engine.submit(GenerationRequest((5,), 4), Collected())
 
 
+def test_who_waits_for_memory_waits(stepped: Open) -> None:
+    engine, model = stepped(Admission(kv_tokens=512, max_waiting=1), EngineConfig(8, 512, 512, 8))
+    submit(engine, GenerationRequest((2,), 400))
+    model.wait_for_a_pass()
+    submit(engine, GenerationRequest((3,), 60))  # fits beside it, before or after it is taken in
+    submit(engine, GenerationRequest((4,), 400))  # waits
+    with pytest.raises(RequestRefused, match="max_waiting 1") as refused:
+        engine.submit(GenerationRequest((5,), 4), Collected())
+    assert refused.value.code == "busy"
+
+
 def test_memory_for_less_than_one_request_is_refused_when_the_engine_opens() -> None:
     with pytest.raises(EngineUnsupported, match="100 tokens of keys and values are not enough") as refused:
         Engine(SteppedModel(), LIMITS, Admission(kv_tokens=100))

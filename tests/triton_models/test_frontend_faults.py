@@ -217,6 +217,18 @@ def test_every_call_has_random_numbers_of_its_own(serve_repository: ServeReposit
         assert not any("seed" in call for call in deployment.inner("tensorrt_llm"))
 
 
+def test_by_logits_a_draft_has_random_numbers_of_its_own_in_every_round(
+    serve_repository: ServeRepository, tmp_path: Path
+) -> None:
+    """Else tokens that were dropped say something about the next ones, and so does a policy that has counted them."""
+    with served(serve_repository, tmp_path, logits=True) as (deployment, _):
+        body = {"text_input": "Code", "num_draft_tokens": 3, "temperature": 0.5, "seed": 9}
+        assert deployment.generate(body)["text_output"] == ANSWERS["Code"]
+        assert {call["seed"][0] for call in deployment.inner("tensorrt_llm")} == {9}
+        seeds = [call["seed"][0] for call in deployment.inner("tensorrt_llm_draft")]
+        assert len({9, *seeds}) == len(seeds) + 1 > 3
+
+
 def test_log_probs_belong_to_the_tokens(serve_repository: ServeRepository, tmp_path: Path) -> None:
     """Leaves that send minus the id as each token's log-probability."""
     old = {"min_tokens_input": "min_tokens", "seed_input": "seed"}

@@ -97,7 +97,7 @@ def statistics_line(answer: Answer) -> str:
 def _speculation_parts(answer: Answer) -> list[str]:
     counters = answer.counters
     if not counters.num_spec_steps:
-        return ["no speculation"]
+        return ["no speculation" if counters.num_lookup_steps is None else "nothing drafted"]
     return [
         _part("{:d} rounds", counters.num_spec_steps),
         _part("{:d} drafted", counters.num_draft_tokens),

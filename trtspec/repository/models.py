@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from trtspec.errors import ArtefactMissing
+from trtspec.errors import ArtefactMissing, UsageError
 from trtspec.files import read_json
 from trtspec.repository.config import ModelSpec, model_config, pbtxt
 from trtspec.repository.ending import end_ids
@@ -109,6 +109,8 @@ def model_files(spec: ModelSpec, sources: Mapping[str, Path]) -> dict[str, Conte
 
 def _leaf(spec_file: SpecFile, name: str, engine: Engine, path: str) -> ModelSpec:
     batch, torch = spec_file.spec.build.max_batch_size, spec_file.spec.torch
+    if torch.kv_tokens is not None and torch.kv_tokens < engine.max_seq_len:
+        raise _too_few(spec_file, engine.max_seq_len)
     parameters = {
         "gpt_model_path": path,
         # keys and values of running requests, and of finished ones that are kept for reuse
@@ -118,6 +120,14 @@ def _leaf(spec_file: SpecFile, name: str, engine: Engine, path: str) -> ModelSpe
     if name == DRAFT_MODEL and (threshold := spec_file.spec.draft.confidence_threshold):
         parameters["torch_confidence_threshold"] = str(threshold)
     return ModelSpec(name, batch, LEAF_INPUTS, LEAF_OUTPUTS, parameters)
+
+
+def _too_few(spec_file: SpecFile, needed: int) -> UsageError:
+    return UsageError(
+        f"torch.kv_tokens is {spec_file.spec.torch.kv_tokens}, a sequence may have {needed} tokens, drafts included",
+        where=str(spec_file.path),
+        fix=f"set torch.kv_tokens: {needed} or more, or a smaller build.max_seq_len",
+    )
 
 
 def _torch(torch: TorchRuntime) -> dict[str, str]:

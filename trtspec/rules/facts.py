@@ -9,6 +9,7 @@ from typing import Literal
 
 from trtspec.checkpoints import ModelConfig, Pairing, Side, Survey, TokenizerFacts, pair_facts, survey_checkpoint
 from trtspec.checkpoints.architectures import TENSORRT_LLM
+from trtspec.checkpoints.draft_vocabulary import read_draft_vocabulary
 from trtspec.checkpoints.reading import read_document
 from trtspec.checkpoints.weights import Weights
 from trtspec.errors import TrtspecError
@@ -45,6 +46,7 @@ class Facts:
     `toolchain` and `gpu` are None where the runtime needs none, the spec names none, or it could not be found: then
     `toolchain_error` and `gpu_error` say why. `missing_paths` are the spec's paths that do not exist, by dotted key;
     `adapters` the roles whose folder holds an adapter and no model, with its base model's name.
+    `vocabulary_error` says what is wrong with the draft's draft_vocabulary.json (runtime torch).
     `weights_needed` is False where weight files may still be absent (commands are only shown).
 
     Without a second model (draft.method ngram) the survey of the draft is the target's: the target proposes its own
@@ -60,6 +62,7 @@ class Facts:
     gpu_error: TrtspecError | None = None
     missing_paths: Mapping[str, Path] = field(default_factory=dict)
     adapters: Mapping[ModelRole, str] = field(default_factory=dict)
+    vocabulary_error: TrtspecError | None = None
     weights_needed: bool = True
 
     @property
@@ -159,8 +162,20 @@ def gather_facts(spec_file: SpecFile, *, weights: bool = True, gpu: Gpu | None =
             for role, survey in surveys.items()
             if (role == "target" or survey is not target) and (base := _adapter(survey)) is not None
         },
+        vocabulary_error=_vocabulary_error(spec_file.spec, draft),
         weights_needed=weights,
     )
+
+
+def _vocabulary_error(spec: Spec, draft: Survey) -> TrtspecError | None:
+    """What is wrong with the list of ids that the draft may propose, which the torch runtime reads."""
+    if spec.runtime != "torch" or not spec.draft.is_model or draft.vocab_size is None:
+        return None
+    try:
+        read_draft_vocabulary(draft.folder, draft.vocab_size)
+    except TrtspecError as error:
+        return error
+    return None
 
 
 def _adapter(survey: Survey) -> str | None:

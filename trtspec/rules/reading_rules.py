@@ -137,6 +137,22 @@ def _missing(facts: Facts) -> Iterator[Hit]:
 
 
 @rule(
+    "draft-vocabulary-unreadable",
+    "CRASH",
+    "error",
+    title="The list of tokens that the draft may propose is damaged",
+    source="docs/distill.md: draft_vocabulary.json; `trtspec build` refuses it",
+    explanation="The torch runtime lets the draft propose the listed ids only. Without the file it proposes any.",
+    fix="Copy the file again from where the draft was made, or remove it.",
+    example='draft_vocabulary.json: {"schema": 1, "ids": [999999]}',
+)
+def _vocabulary(facts: Facts) -> Iterator[Hit]:
+    error = facts.vocabulary_error
+    if error is not None:
+        yield Hit("draft", str(error), error.fix, {"path": error.where})
+
+
+@rule(
     "adapter-only",
     "CRASH",
     "error",

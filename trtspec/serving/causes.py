@@ -217,6 +217,11 @@ CAUSES: tuple[Cause, ...] = (
         "--with docker, or run trtspec in NVIDIA's image; runtime torch needs only the embedded server",
     ),
     Cause(
+        r"Failed to create instance: (?:CheckpointError|EngineUnsupported): (?P<why>[^\n]+)",
+        "the torch runtime cannot load an engine: {why}",
+        "put that right, then trtspec build --force and trtspec repo",
+    ),
+    Cause(
         r"FileNotFoundError: [^\n]*'(?P<path>[^'\n]+)'|No such file or directory: '?(?P<other>[^'\n]+)'?",
         "a file that the repository points to is missing: {path}",
         _BUILD,

@@ -23,9 +23,9 @@ __all__ = ["Installation", "environment", "find_installation", "prepare_backends
 
 _FIX = "pip install 'trtspec[local]'"
 _STUB = "triton_python_backend_stub"
-# How often a thread of a pass looks for the next piece of work before it sleeps: about half a millisecond. Sleeping at once makes a
-# pass over one row take 1.7 times as long on two threads; spinning for ever keeps the cores from the other models.
-# Source: GOMP_SPINCOUNT in the manual of GNU libgomp.
+# How often a thread of a pass looks for the next piece of work before it sleeps: about half a millisecond. Sleeping at
+# once makes a pass over one row take 1.7 times as long on two threads; spinning for ever keeps the cores from the other
+# models. Source: GOMP_SPINCOUNT in the manual of GNU libgomp.
 _SPINS = "20000"
 
 

@@ -232,8 +232,17 @@ def _problems(item: Any, lines: dict[str, int], data: Any) -> list[Problem]:
     if item["type"] == "missing":
         return [Problem(path, "is required")]
     given = item.get("input")
+    if item["type"] == "model_type":
+        return [_located(path, _no_section(given), lines)]
     shown = f" (given: {given!r})" if isinstance(given, (str, int, float, bool)) or given is None else ""
     return [_located(path, item["msg"][:1].lower() + item["msg"][1:] + shown, lines)]
+
+
+def _no_section(given: Any) -> str:
+    if given is None:
+        return "is an empty section: give it a key, or remove its line"
+    shown = f" (given: {given!r})" if isinstance(given, (str, int, float)) else ""
+    return f"is a section of keys, {{key: value}}{shown}"
 
 
 def _located(path: str, message: str, lines: dict[str, int], hint: str | None = None) -> Problem:

@@ -76,7 +76,8 @@ class PrefixCache:
             return None
         self._entries.remove(best)
         self._entries.append(best)
-        return best.kv.copy_to(self._new(length + BLOCK), length)
+        # no more than the request's own length, which there is memory for
+        return best.kv.copy_to(self._new(min(length + BLOCK, len(prompt) + 1)), length)
 
     def _longest(self, prompt: list[int]) -> tuple[_Entry | None, int]:
         best: _Entry | None = None

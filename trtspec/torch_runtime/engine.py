@@ -6,6 +6,7 @@ import contextlib
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import chain, islice
 from typing import Protocol
 
 import torch
@@ -118,8 +119,8 @@ class Engine:
         with self._wake:
             if self._closing:
                 raise RequestRefused("the engine is shutting down", code="unavailable")
-            places = self.config.max_batch_size - len(self._running)
-            self._waiting.add(Waiting(request, listener, cancelled, continues), places)
+            waiting = Waiting(request, listener, cancelled, continues)
+            self._waiting.add(waiting, self._places(waiting))
             self._wake.notify()
 
     def close(self) -> None:
@@ -153,6 +154,15 @@ class Engine:
 
     def _fits(self, waiting: Waiting) -> bool:
         return len(self._running) < self.config.max_batch_size and self._memory.fits(waiting.tokens)
+
+    def _places(self, last: Waiting) -> int:
+        """How many of the line, `last` behind it, start with the next pass: batch and memory have room for them."""
+        free, tokens = self.config.max_batch_size - len(self._running), 0
+        for place, waiting in enumerate(islice(chain(self._waiting, (last,)), max(0, free))):
+            tokens += padded(waiting.tokens)
+            if not self._memory.fits(tokens):
+                return place
+        return free
 
     def _start(self, waiting: Waiting) -> None:
         try:

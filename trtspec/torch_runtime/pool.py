@@ -5,6 +5,7 @@ The tensor is address space: memory is only there for what was written, and is g
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import sys
 import weakref
@@ -65,13 +66,24 @@ class KVPool:
     def _hold(self, slot: Slot | None, kv: SequenceKV) -> None:
         if slot is not None:
             index = slot.index
-            self._holders[index] = weakref.ref(kv, lambda _: self._leave(index))
+            self._holders[index] = weakref.ref(kv, lambda holder: self._gone(holder, index))
+
+    def _gone(self, holder: weakref.ref[SequenceKV], index: int) -> None:
+        """A sequence is no more; told of one in a reference cycle, the slot may be another's by now."""
+        if self._holders[index] is holder:
+            self._leave(index)
+
+    def _holder(self, index: int) -> SequenceKV | None:
+        """The sequence that lies in the slot, which one that has outgrown it does not."""
+        holder = self._holders[index]
+        kv = None if holder is None else holder()
+        return kv if kv is not None and kv.slot is not None and kv.slot.index == index else None
 
     def _vacant(self, now: int, recent: int) -> Slot | None:
         """The first slot that is free or whose sequence ended `recent` passes ago, else that of the one ended first."""
         waiting: list[tuple[int, int]] = []
-        for index, holder in enumerate(self._holders):
-            kv = None if holder is None else holder()
+        for index in range(len(self._holders)):
+            kv = self._holder(index)
             if kv is None:
                 return Slot(self._whole, index)
             if kv.idle_since is not None:
@@ -79,8 +91,7 @@ class KVPool:
                 if now - kv.idle_since >= recent:
                     return self._cleared(kv, index)
         for _, index in sorted(waiting)[:1]:
-            holder = self._holders[index]
-            kv = None if holder is None else holder()
+            kv = self._holder(index)
             return Slot(self._whole, index) if kv is None else self._cleared(kv, index)
         return None
 
@@ -101,7 +112,8 @@ class KVPool:
             first = -(-begin // mmap.PAGESIZE) * mmap.PAGESIZE
             length = (begin + step) // mmap.PAGESIZE * mmap.PAGESIZE - first
             if length > 0:
-                self._memory.madvise(advice, first, length)
+                with contextlib.suppress(OSError):  # pages that are locked stay, which does no harm
+                    self._memory.madvise(advice, first, length)
 
 
 def _address_space(size: int) -> mmap.mmap:
@@ -109,5 +121,6 @@ def _address_space(size: int) -> mmap.mmap:
         return mmap.mmap(-1, size)
     memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE)
     if hasattr(mmap, "MADV_NOHUGEPAGE"):  # else one token could take 2 MiB in each layer
-        memory.madvise(mmap.MADV_NOHUGEPAGE)
+        with contextlib.suppress(OSError):  # a kernel without huge pages does not know them
+            memory.madvise(mmap.MADV_NOHUGEPAGE)
     return memory

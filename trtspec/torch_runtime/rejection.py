@@ -7,8 +7,8 @@ appendix A.1). p and q are taken after temperature, top_k, top_p, penalties, bad
 models' logits alike.
 
 The three draws of a position (the draft's own, the acceptance, the one after a rejection) come from streams that are
-independent of each other. What a draft proposed behind a rejected token influences nothing that is kept, so that its
-noise may be used again.
+independent of each other. What a draft proposed behind a rejected token influences nothing that is kept; where it may
+influence how long the next draft is (a policy that counts it), the next draft needs a seed of its own.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from trtspec.torch_runtime.config import Admission
@@ -44,13 +44,16 @@ class WaitingLine:
     def __len__(self) -> int:
         return len(self._line)
 
+    def __iter__(self) -> Iterator[Waiting]:
+        return iter(self._line)
+
     @property
     def tokens(self) -> int:
         """Of all that wait, prompts and answers."""
         return self._tokens
 
     def add(self, item: Waiting, places: int) -> None:
-        """Queue `item` while `places` are free in the engine; RequestRefused with code "busy" beyond the limits."""
+        """Queue `item`; RequestRefused with code "busy" beyond the limits; `places` of the line start now."""
         if not item.continues and (reason := self._full(item, places)):
             raise RequestRefused(f"{reason}; try again later", code=BUSY)
         self._line.append(item)

@@ -223,15 +223,16 @@ class TritonPythonModel:
     def _draft(self, request: Request, context: Context, exchange: Exchange) -> DraftModel | None:
         """The draft, which draws its tokens as the target does where that makes them agree more often.
 
-        By logits it has to; by tokens it does where both see the same random numbers, else it is greedy. Where no
-        token is drawn, logits would decide nothing.
+        By logits it has to, with random numbers of its own in every round: what was dropped of the last draft may have
+        decided how long the next one is. By tokens it does where both see the same random numbers, else it is greedy.
+        Where no token is drawn, logits would decide nothing.
         """
         deployment = self._deployment
         if not deployment.draft_model or request.num_draft_tokens == 0:
             return None
         if request.logits and request.draws:
             exchange.opaque = deployment.fast_logits
-            context = replace(context, returns=("return_generation_logits",), salt=1)
+            context = replace(context, returns=("return_generation_logits",), salt=1, reseed=deployment.seed_name)
         elif deployment.shared_noise:
             context = replace(context, returns=())
         else:
