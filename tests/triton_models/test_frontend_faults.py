@@ -147,9 +147,7 @@ def test_logits_go_from_the_draft_to_the_target(serve_repository: ServeRepositor
             assert call["draft_logits"] == [[token, 0.25, 0.5, 1.0] for token in call["draft_input_ids"]]
             assert "return_generation_logits" not in call
         # drawn as the target's tokens are: the target needs to know from what distribution
-        assert all(
-            call["temperature"] == [0.5] and call["seed"] == [9] for call in deployment.inner("tensorrt_llm_draft")
-        )
+        assert all(call["temperature"] == [0.5] for call in deployment.inner("tensorrt_llm_draft"))
         deployment.forget()
         assert deployment.generate({**body, "use_draft_logits": False})["text_output"] == ANSWERS["Code"]
         calls = [*deployment.inner("tensorrt_llm"), *deployment.inner("tensorrt_llm_draft")]
