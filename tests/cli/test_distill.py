@@ -76,13 +76,17 @@ def test_an_interrupted_run_says_that_it_goes_on(folder: Path) -> None:
         text=True,
         start_new_session=True,
     )
-    deadline = time.monotonic() + 300
-    while not list(work.rglob("shard-*")):
-        assert running.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-    os.kill(running.pid, signal.SIGINT)
-    _, said = running.communicate(timeout=300)
+    try:
+        deadline = time.monotonic() + 300
+        while not list(work.rglob("shard-*")):
+            assert running.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        os.kill(running.pid, signal.SIGINT)
+        _, said = running.communicate(timeout=300)
+    finally:
+        running.kill()  # where it has ended, nothing
+        running.communicate()
     assert running.returncode == 130
     assert "the same command goes on from there" in said
     assert not (folder / "never").exists()
