@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -18,18 +18,10 @@ from trtspec.torch_runtime.kv import KVShape, SequenceKV, steady
 from trtspec.torch_runtime.loading import load_model
 from trtspec.torch_runtime.pool import KVPool
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 CPU = torch.device("cpu")
 LAYERS, SIZE = 2, 16
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Tiny tensors are slower on two."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    with torch.inference_mode():
-        yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture

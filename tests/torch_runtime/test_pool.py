@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import mmap
 import weakref
-from collections.abc import Iterator
 
 import pytest
 import torch
@@ -19,18 +18,10 @@ from trtspec.torch_runtime.memory import KvMemory
 from trtspec.torch_runtime.pool import KVPool
 from trtspec.torch_runtime.request import GenerationRequest
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 SHAPE = KVShape(layers=2, kv_heads=2, head_dim=16)
 LATER = 100  # passes after which a kept sequence is not recent any more
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Tiny tensors are slower on two."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    with torch.inference_mode():
-        yield
-    torch.set_num_threads(threads)
 
 
 def make_pool(slots: int = 4, positions: int = 256) -> KVPool:

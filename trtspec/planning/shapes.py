@@ -238,7 +238,7 @@ def model_shape(
         stored=stored if source.quantization == "none" and runtime != "torch" else None,
         model_type=config.model_type or "",
         file_dtype=in_file,
-        proposed=_proposed(survey),
+        proposed=_proposed(survey) if runtime == "torch" else None,
     )
 
 

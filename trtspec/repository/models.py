@@ -9,6 +9,7 @@ from typing import Any
 
 from trtspec.errors import ArtefactMissing, UsageError
 from trtspec.files import read_json
+from trtspec.planning.torch_memory import LEAST_TOKENS
 from trtspec.repository.config import ModelSpec, model_config, pbtxt
 from trtspec.repository.ending import end_ids
 from trtspec.repository.layout import Layout
@@ -27,8 +28,6 @@ from trtspec.spec.model import Serving, Spec, Speculation, TorchRuntime
 from trtspec.spec.names import DRAFT_MODEL, FRONTEND_MODEL, SPECULATIVE, TARGET_MODEL, Arm, Role
 
 __all__ = ["Engine", "FrontendValues", "arm_files", "frontend_model", "model_files", "read_engine"]
-
-_LEAST_CACHED_TOKENS = 16384
 
 
 @dataclass(frozen=True)
@@ -114,7 +113,7 @@ def _leaf(spec_file: SpecFile, name: str, engine: Engine, path: str) -> ModelSpe
     parameters = {
         "gpt_model_path": path,
         # keys and values of running requests, and of finished ones that are kept for reuse
-        "max_tokens_in_paged_kv_cache": str(torch.kv_tokens or max(batch * engine.max_seq_len, _LEAST_CACHED_TOKENS)),
+        "max_tokens_in_paged_kv_cache": str(torch.kv_tokens or max(batch * engine.max_seq_len, LEAST_TOKENS)),
         **_torch(torch),
     }
     if name == DRAFT_MODEL and (threshold := spec_file.spec.draft.confidence_threshold):

@@ -81,19 +81,19 @@ class KVPool:
 
     def _vacant(self, now: int, recent: int) -> Slot | None:
         """The first slot that is free or whose sequence ended `recent` passes ago, else that of the one ended first."""
-        waiting: list[tuple[int, int]] = []
+        ended: list[tuple[int, int, SequenceKV]] = []
         for index in range(len(self._holders)):
             kv = self._holder(index)
             if kv is None:
                 return Slot(self._whole, index)
             if kv.idle_since is not None:
-                waiting.append((kv.idle_since, index))
+                ended.append((kv.idle_since, index, kv))
                 if now - kv.idle_since >= recent:
                     return self._cleared(kv, index)
-        for _, index in sorted(waiting)[:1]:
-            kv = self._holder(index)
-            return Slot(self._whole, index) if kv is None else self._cleared(kv, index)
-        return None
+        if not ended:
+            return None
+        _, index, kv = min(ended, key=lambda one: one[:2])
+        return self._cleared(kv, index)
 
     def _cleared(self, kv: SequenceKV, index: int) -> Slot:
         kv.move(kv.capacity)
