@@ -61,6 +61,7 @@ def test_a_draft_is_made_and_checked(folder: Path) -> None:
     assert data["draft"] == str(folder / "drafts" / "toy")
     assert {one["draft_length"] for one in data["acceptance"]} >= {1, 3, 4}
     assert "held-out acceptance" in done.stderr
+    assert Path(data["held_out"]).is_file()
     readme = (folder / "drafts" / "toy" / "README.md").read_text()
     assert "trtspec distill --prompts prompts.jsonl" in readme
     assert "--threads" not in readme

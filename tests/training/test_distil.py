@@ -15,7 +15,7 @@ from tests.training.toys import prompt_file, toy_plan
 from trtspec.checkpoints import read_checkpoint
 from trtspec.errors import CheckpointError, UsageError
 from trtspec.files import read_json
-from trtspec.loadtest.prompts import Prompt
+from trtspec.loadtest.prompts import Prompt, load_prompts
 from trtspec.progress import SilentReporter
 from trtspec.rules import check_pair
 from trtspec.spec import Spec, SpecFile
@@ -64,6 +64,10 @@ def test_from_a_target_to_a_draft_that_check_accepts(folder: Path) -> None:
     assert set(sets["load-test prompts"]["by_category"]) == {"chat", "code"}
     assert len(sets[HELD_OUT]["per_position"]) == 4
     assert done.to_json()["seconds"]["training"] > 0
+    # what it was measured with can be asked in a load test; its prompts are not in the draft's folder
+    assert done.held_out.is_relative_to(plan.work)
+    measured = next(one for one in record["acceptance"] if one["prompts"] == HELD_OUT)
+    assert len(load_prompts(str(done.held_out)).prompts) == measured["answers"]
 
 
 def test_a_second_run_answers_and_trains_nothing_again(folder: Path) -> None:

@@ -248,6 +248,8 @@ def _show(console: Console, done: Distilled, checked: CheckResult, spec_file: Sp
     if spec_file.source("draft").checkpoint is None or spec_file.checkpoint("draft") != done.folder:
         console.print(f"[dim]next: draft: {{checkpoint: {escape(_shown(done.folder, spec_file.root))}}} in the spec[/]")
     console.print(f"[dim]next: {escape(command_line('loadtest', spec_file.path))}[/]")
+    unseen = command_line("loadtest", spec_file.path, "--prompts", shlex.quote(_shown(done.held_out, Path.cwd())))
+    console.print(f"[dim]on prompts like those it learnt from: {escape(unseen)}[/]")
 
 
 def _shown(folder: Path, root: Path) -> str:

@@ -61,7 +61,7 @@ def log_probs(logits: Tensor, tokens: Sequence[int]) -> tuple[float, ...]:
 
 def best_chances(logits: Tensor) -> Tensor:
     """The chance of the likeliest token of each row [n] of `logits` [n, vocab], before temperature and penalties."""
-    return (logits.amax(-1) - logits.logsumexp(-1)).exp()
+    return logits.softmax(-1).amax(-1)
 
 
 def _edited(request: GenerationRequest) -> bool:

@@ -1,8 +1,8 @@
 """A lean Llama forward pass for generating many sequences at once on a CPU.
 
 Hugging Face's ``generate`` spends most of its time around the matrix products.  Here the products
-are fused (one for q, k and v, one for gate and up), the key/value cache is one fixed tensor, and
-every row of the batch has its own position, so a finished row is refilled at once.
+are fused (one for q, k and v, one for gate and up) and their weights packed (`torch_runtime.linear`), the key/value
+cache is one fixed tensor, and every row of the batch has its own position, so a finished row is refilled at once.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 from torch.nn import functional as fn
+
+from trtspec.torch_runtime.linear import Linear, pack_linear
 
 if TYPE_CHECKING:
     from transformers import LlamaForCausalLM
@@ -35,11 +37,11 @@ class Layer:
     """One decoder layer; ``qkv`` stacks q, k, v by rows and ``gate_up`` stacks gate and up."""
 
     attention_norm: Tensor
-    qkv: Tensor
-    output: Tensor
+    qkv: Linear
+    output: Linear
     mlp_norm: Tensor
-    gate_up: Tensor
-    down: Tensor
+    gate_up: Linear
+    down: Linear
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,7 @@ class Decoder:
         self.theta: float = config.rope_parameters["rope_theta"]
         weights = {name: value.detach().float() for name, value in model.state_dict().items()}
         self.embedding = weights["model.embed_tokens.weight"]
-        self.head = weights["lm_head.weight"]
+        self.head = pack_linear(weights["lm_head.weight"])
         self.norm = weights["model.norm.weight"]
         self.layers = [_layer(weights, i) for i in range(config.num_hidden_layers)]
 
@@ -98,7 +100,7 @@ class Decoder:
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Scores over the vocabulary, [..., vocabulary], of hidden states [..., hidden]."""
-        return fn.linear(hidden, self.head)
+        return _apply(self.head, hidden)
 
     def _span(self, positions: Tensor, rows: Tensor) -> Span:
         half = self.head_size // 2
@@ -112,15 +114,15 @@ class Decoder:
 
     def _layer(self, hidden: Tensor, layer: Layer, span: Span, keys: Tensor, vals: Tensor) -> Tensor:
         normed = fn.rms_norm(hidden, hidden.shape[-1:], layer.attention_norm, self.eps)
-        hidden = hidden + fn.linear(self._attend(normed, layer, span, keys, vals), layer.output)
+        hidden = hidden + _apply(layer.output, self._attend(normed, layer, span, keys, vals))
         normed = fn.rms_norm(hidden, hidden.shape[-1:], layer.mlp_norm, self.eps)
-        gate, up = fn.linear(normed, layer.gate_up).chunk(2, dim=-1)
-        return hidden + fn.linear(fn.silu(gate) * up, layer.down)
+        gate, up = _apply(layer.gate_up, normed).chunk(2, dim=-1)
+        return hidden + _apply(layer.down, fn.silu(gate) * up)
 
     def _attend(self, normed: Tensor, layer: Layer, span: Span, keys: Tensor, vals: Tensor) -> Tensor:
         batch, length, _ = normed.shape
         sizes = [self.heads, self.kv_heads, self.kv_heads]
-        mixed = fn.linear(normed, layer.qkv).view(batch, length, -1, self.head_size)
+        mixed = _apply(layer.qkv, normed).view(batch, length, -1, self.head_size)
         query, key, value = torch.split(mixed, sizes, dim=2)
         query, key = _rotate(query, span), _rotate(key, span)
         at = (span.rows[:, None], slice(None), span.positions)
@@ -132,6 +134,11 @@ class Decoder:
         weights = scores.softmax(-1).view(batch * self.kv_heads, -1, span.end)
         mixed = torch.bmm(weights, past_values).view(batch, self.heads, length, self.head_size)
         return mixed.transpose(1, 2).reshape(batch, length, -1)
+
+
+def _apply(linear: Linear, hidden: Tensor) -> Tensor:
+    """`linear` for rows of any shape [..., in]."""
+    return linear(hidden.flatten(0, -2)).view(*hidden.shape[:-1], -1)
 
 
 def _rows(cached: Tensor, span: Span) -> Tensor:
@@ -151,9 +158,9 @@ def _layer(weights: dict[str, Tensor], index: int) -> Layer:
     mlp = [weights[f"{at}mlp.{name}_proj.weight"] for name in ("gate", "up")]
     return Layer(
         attention_norm=weights[f"{at}input_layernorm.weight"],
-        qkv=torch.cat(attention),
-        output=weights[f"{at}self_attn.o_proj.weight"],
+        qkv=pack_linear(torch.cat(attention)),
+        output=pack_linear(weights[f"{at}self_attn.o_proj.weight"]),
         mlp_norm=weights[f"{at}post_attention_layernorm.weight"],
-        gate_up=torch.cat(mlp),
-        down=weights[f"{at}mlp.down_proj.weight"],
+        gate_up=pack_linear(torch.cat(mlp)),
+        down=pack_linear(weights[f"{at}mlp.down_proj.weight"]),
     )

@@ -35,6 +35,7 @@ from trtspec.training.train import Lesson, TrainingSettings
 
 __all__ = ["Distillation", "Distilled", "distil"]
 
+HELD_OUT_FILE = "held-out.jsonl"  # beside the answers: prompts may be private, and a draft is passed on
 _GENERATION_SHARE = 0.65
 _SHORTEST_TRAINING = 1.0
 _MOST_MEASURED = 60
@@ -79,7 +80,10 @@ class Distillation:
 
 @dataclass(frozen=True)
 class Distilled:
-    """What came of it: the chosen draft, all candidates, the README's facts, and seconds by stage."""
+    """What came of it: the chosen draft, all candidates, the README's facts, and seconds by stage.
+
+    ``held_out`` is a file of the prompts that it was measured with and never trained on, for a load test.
+    """
 
     folder: Path
     chosen: Candidate
@@ -88,13 +92,19 @@ class Distilled:
     record: dict[str, Any]
     seconds: dict[str, float]
     draft_length: int
+    held_out: Path
 
     def to_json(self) -> dict[str, Any]:
         """The result as `distill --output json` prints it."""
         costs = self.chosen.costs.to_json() if self.chosen.costs else None
         lines = [{name: getattr(one, name) for name in CandidateLine.__dataclass_fields__} for one in self.candidates]
         data = {"schema": 1, "draft": str(self.folder), **self.record}
-        return data | {"candidates": lines, "step_costs": costs, "seconds": self.seconds}
+        return data | {
+            "candidates": lines,
+            "step_costs": costs,
+            "seconds": self.seconds,
+            "held_out": str(self.held_out),
+        }
 
 
 def distil(plan: Distillation, reporter: Reporter) -> Distilled:
@@ -165,6 +175,8 @@ class _Distiller:
         collector = self._collector()
         shards = list(self._collect(collector))
         taught, stop, measure = self._split(shards)
+        held_out = collector.folder / HELD_OUT_FILE
+        collector.write_questions(held_out, {answer.job.index for answer in measure})
         seen = {answer.job.prompt for answers in (taught, stop) for answer in answers}
         sets = {HELD_OUT: measure, **self._further(seen)}
         self._answerer = None  # a large target makes room for the draft
@@ -182,7 +194,7 @@ class _Distiller:
         chosen = max(made, key=lambda one: one.prediction[1]) if len(made) > 1 else made[0]
         lines = [candidate_line(one, chosen) for one in made if one.costs]
         facts = self._facts(chosen, lesson, lines, collector.seconds)
-        return self._export(chosen, facts, collector.seconds)
+        return self._export(chosen, facts, collector.seconds, held_out)
 
     def _proposed(self, start: Start, vocabulary: Vocabulary) -> tuple[int, ...]:
         """The ids that a draft may propose in the torch runtime, empty for all.
@@ -349,7 +361,7 @@ class _Distiller:
             tuned=start_name(chosen.start) if isinstance(chosen.start, FromDraft) else None,
         )
 
-    def _export(self, chosen: Candidate, facts: CardFacts, answering: float) -> Distilled:
+    def _export(self, chosen: Candidate, facts: CardFacts, answering: float, held_out: Path) -> Distilled:
         record = {
             "target": self.plan.target.name,
             "start": start_name(chosen.start),
@@ -364,7 +376,7 @@ class _Distiller:
         export_draft(chosen.network, self.plan.out, export)
         seconds = {"answers": answering, "training": chosen.outcome.seconds}
         length = self.plan.training.draft_length
-        return Distilled(self.plan.out, chosen, facts.candidates, facts, record, seconds, length)
+        return Distilled(self.plan.out, chosen, facts.candidates, facts, record, seconds, length, held_out)
 
 
 def _cut(answer: Answer, limit: int) -> Answer:
