@@ -4,7 +4,7 @@
     python benchmarks/speculation/run.py --prompts unseen.jsonl --draft DRAFT --count 0
 
 What a service asks tomorrow: the tasks of today with other documents, names and numbers. The harder question, tasks
-that the draft never saw, is asked with the `held-out.jsonl` that distill leaves beside the answers.
+that the draft never saw, is asked with the file of held-out prompts that distill leaves beside the answers.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections import defaultdict
 from itertools import islice
 from pathlib import Path
 
@@ -23,15 +22,20 @@ from trtspec.training.prompts import CATEGORIES, iterate_prompts
 
 def main() -> None:
     options = parsed()
-    categories = options.categories.split(",")
-    taught = {one.text for one in islice(iterate_prompts(options.taught_seed, categories), options.taught)}
-    rows: dict[str, list[str]] = defaultdict(list)
-    for prompt in iterate_prompts(options.seed, categories):
-        if prompt.held_out or prompt.text in taught or len(rows[prompt.category]) == options.count:
-            continue
-        rows[prompt.category].append(prompt.text)
-        if all(len(rows[category]) == options.count for category in categories):
+    taught = {
+        one.text
+        for seed in options.taught_seed
+        for one in islice(iterate_prompts(seed, options.categories), options.taught)
+    }
+    rows: dict[str, list[str]] = {category: [] for category in options.categories}
+    for prompt in iterate_prompts(options.seed, options.categories):
+        texts = rows[prompt.category]
+        if not prompt.held_out and prompt.text not in taught and len(texts) < options.count:
+            texts.append(prompt.text)
+        if all(len(texts) == options.count for texts in rows.values()):
             break
+    else:
+        sys.exit("the templates give no further prompts: ask for fewer (--count)")
     for category, texts in rows.items():
         for number, text in enumerate(texts):
             row = {"id": f"{category}-{number}", "category": category, "prompt": text, "max_tokens": options.max_tokens}
@@ -40,13 +44,23 @@ def main() -> None:
 
 def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--taught-seed", type=int, required=True, help="--seed of the distillation")
-    parser.add_argument("--taught", type=int, default=20_000, help="prompts that it may have seen")
-    parser.add_argument("--categories", default=",".join(CATEGORIES), help="those of the distillation")
+    parser.add_argument("--taught-seed", type=int, nargs="+", required=True, help="--seed of each of its distillations")
+    parser.add_argument("--taught", type=int, default=50_000, help="prompts of each that it may have seen")
+    parser.add_argument("--categories", type=_categories, default=CATEGORIES, help="those of the distillations")
     parser.add_argument("--seed", type=int, default=77, help="of these prompts")
-    parser.add_argument("--count", type=int, default=40, help="of each category")
+    parser.add_argument("--count", type=int, default=20, help="of each category")
     parser.add_argument("--max-tokens", type=int, default=144)
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.count < 1:
+        parser.error("--count must be 1 or more")
+    return options
+
+
+def _categories(text: str) -> tuple[str, ...]:
+    names = tuple(text.split(","))
+    if unknown := [name for name in names if name not in CATEGORIES]:
+        raise argparse.ArgumentTypeError(f"no such category: {', '.join(unknown)}; there are {', '.join(CATEGORIES)}")
+    return names
 
 
 if __name__ == "__main__":

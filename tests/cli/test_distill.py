@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -61,7 +62,13 @@ def test_a_draft_is_made_and_checked(folder: Path) -> None:
     assert data["draft"] == str(folder / "drafts" / "toy")
     assert {one["draft_length"] for one in data["acceptance"]} >= {1, 3, 4}
     assert "held-out acceptance" in done.stderr
-    assert Path(data["held_out"]).is_file()
+    again = subprocess.run(
+        command_of(*arguments[:-2]), cwd=folder, capture_output=True, text=True, check=False, timeout=300
+    )
+    last = again.stdout.splitlines()[-1]
+    assert last.startswith("on its held-out prompts: trtspec loadtest --prompts ./drafts/toy.work/answers/")
+    assert (folder / shlex.split(last)[-1]) == Path(data["held_out_file"])
+    assert Path(data["held_out_file"]).is_file()
     readme = (folder / "drafts" / "toy" / "README.md").read_text()
     assert "trtspec distill --prompts prompts.jsonl" in readme
     assert "--threads" not in readme

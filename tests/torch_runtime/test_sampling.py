@@ -10,7 +10,7 @@ from scipy.stats import chisquare
 
 from trtspec.torch_runtime.noise import uniform
 from trtspec.torch_runtime.request import GenerationRequest, Sampling
-from trtspec.torch_runtime.sampling import choose_tokens, log_probs
+from trtspec.torch_runtime.sampling import best_chances, choose_tokens, log_probs
 
 LOGITS = torch.tensor([2.0, 1.0, 0.0, -1.0, 3.0])
 
@@ -78,3 +78,8 @@ def test_log_probs_are_of_the_models_own_distribution() -> None:
     assert log_probs(LOGITS.expand(3, -1), [4, 0]) == pytest.approx(
         [math.log(math.exp(3.0) / total), math.log(math.exp(2.0) / total)]
     )
+
+
+def test_the_chance_of_the_likeliest_token() -> None:
+    rows = torch.tensor([[0.0, 0.0, -torch.inf], [3.0, -torch.inf, -torch.inf], [1.0, 1.0, 1.0]])
+    assert best_chances(rows).tolist() == pytest.approx([1 / 2, 1, 1 / 3])

@@ -108,26 +108,6 @@ def test_held_out_prompts_are_greedy_and_asked_once(tmp_path: Path, target: Path
     assert len({job.index for job in jobs}) == len(jobs)
 
 
-def test_questions_are_written_as_prompts_of_a_load_test(tmp_path: Path, target: Path) -> None:
-    turns = [{"role": "system", "content": "Be brief"}, {"role": "user", "content": "ärger 模型"}]
-    rows: list[dict[str, Any]] = [{"prompt": f"fox {n}", "category": "animals"} for n in range(11)]
-    rows.append({"messages": turns, "category": "talk"})
-    path = tmp_path / "given.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    one = Collector(tmp_path / "a", file_source(path, seed=3), PromptFormat(target, (2,)), SETTINGS, 100, 2)
-    jobs = [answer.job for shard in one.shards(lambda: Counted(target), print) for answer in shard.answers]
-    chosen = {job.index for job in jobs if job.index < 12 and (job.part != "train" or job.category == "talk")}
-    one.write_questions(tmp_path / "written.jsonl", chosen)
-    found = load_prompts(str(tmp_path / "written.jsonl")).prompts
-    asked = [one.format.ids(prompt.messages or [{"role": "user", "content": prompt.text}]) for prompt in found]
-    wanted = {job.index: job for job in jobs if job.index in chosen}
-    assert asked == [wanted[index].prompt for index in sorted(wanted)]
-    assert [prompt.category for prompt in found] == [wanted[index].category for index in sorted(wanted)]
-    assert {prompt.max_tokens for prompt in found} == {SETTINGS.max_new_tokens}
-    one.write_questions(tmp_path / "none.jsonl", ())
-    assert (tmp_path / "none.jsonl").read_text() == ""
-
-
 def test_logged_answers_are_scored_and_end_as_they_ended(tmp_path: Path, target: Path) -> None:
     rows = []
     for n in range(12):

@@ -64,10 +64,11 @@ def test_from_a_target_to_a_draft_that_check_accepts(folder: Path) -> None:
     assert set(sets["load-test prompts"]["by_category"]) == {"chat", "code"}
     assert len(sets[HELD_OUT]["per_position"]) == 4
     assert done.to_json()["seconds"]["training"] > 0
-    # what it was measured with can be asked in a load test; its prompts are not in the draft's folder
-    assert done.held_out.is_relative_to(plan.work)
-    measured = next(one for one in record["acceptance"] if one["prompts"] == HELD_OUT)
-    assert len(load_prompts(str(done.held_out)).prompts) == measured["answers"]
+    # what it was measured with can be asked in a load test, and is not in the draft's folder
+    assert done.held_out_file.is_relative_to(plan.work)
+    assert not list(plan.out.rglob("*.jsonl"))
+    measured = {one.messages[0]["content"] for one in plan.source if one.part == "measure"}
+    assert {prompt.text for prompt in load_prompts(str(done.held_out_file)).prompts} == measured
 
 
 def test_a_second_run_answers_and_trains_nothing_again(folder: Path) -> None:

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from tests.training.toys import jobs, tiny_model
+from trtspec.torch_runtime.linear import best_packing
 from trtspec.training.decoder import Decoder
 from trtspec.training.generate import Answer, GenerationSettings, Job, generate
 
@@ -15,10 +16,16 @@ def answers(work: list[Job], settings: GenerationSettings = SETTINGS) -> dict[in
     return {answer.job.index: answer for answer in generate(Decoder(tiny_model()), work, settings)}
 
 
+@pytest.mark.parametrize("form", ["onednn", "half"])
 @torch.inference_mode()
-def test_greedy_answers_and_labels_are_those_of_transformers() -> None:
+def test_greedy_answers_and_labels_are_those_of_transformers(form: str) -> None:
+    """`half` is how a checkpoint in 16 bits is packed."""
     model = tiny_model()
-    for answer in answers(jobs(40)).values():
+    if form == "half":
+        for parameter in model.parameters():
+            parameter.data = parameter.data.to(torch.float16).to(torch.float32)
+    assert best_packing(model.lm_head.weight) == form
+    for answer in generate(Decoder(model), jobs(40), SETTINGS):
         ids = torch.tensor([[*answer.job.prompt, *answer.tokens.tolist()]])
         logprobs = model(ids).logits[0, len(answer.job.prompt) - 1 : -1].log_softmax(-1)
         best = logprobs.topk(5)

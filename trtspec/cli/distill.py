@@ -248,12 +248,13 @@ def _show(console: Console, done: Distilled, checked: CheckResult, spec_file: Sp
     if spec_file.source("draft").checkpoint is None or spec_file.checkpoint("draft") != done.folder:
         console.print(f"[dim]next: draft: {{checkpoint: {escape(_shown(done.folder, spec_file.root))}}} in the spec[/]")
     console.print(f"[dim]next: {escape(command_line('loadtest', spec_file.path))}[/]")
-    unseen = command_line("loadtest", spec_file.path, "--prompts", shlex.quote(_shown(done.held_out, Path.cwd())))
-    console.print(f"[dim]on prompts like those it learnt from: {escape(unseen)}[/]")
+    file = shlex.quote(_shown(done.held_out_file, Path.cwd()))
+    asked = command_line("loadtest", spec_file.path, "--prompts", file)
+    console.print(f"[dim]on its held-out prompts: {escape(asked)}[/]")
 
 
-def _shown(folder: Path, root: Path) -> str:
-    return f"./{folder.relative_to(root)}" if folder.is_relative_to(root) else str(folder)
+def _shown(path: Path, root: Path) -> str:
+    return f"./{path.relative_to(root)}" if path.is_relative_to(root) else str(path)
 
 
 def _acceptance(measurements: list[Measurement]) -> Table:

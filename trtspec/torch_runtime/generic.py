@@ -18,7 +18,7 @@ from trtspec.torch_runtime.compiled import CompiledLayers, padded_rows
 from trtspec.torch_runtime.config import RuntimeOptions
 from trtspec.torch_runtime.errors import EngineUnsupported
 from trtspec.torch_runtime.kv import KVShape, SequenceKV
-from trtspec.torch_runtime.linear import Linear, Weights, best_packing, pack_linear
+from trtspec.torch_runtime.linear import Linear, Weights, best_packing, over_rows, pack_linear
 
 __all__ = ["GenericModel"]
 
@@ -179,8 +179,7 @@ class _PackedLinear(nn.Module):
         self.out_features = linear.out_features
 
     def forward(self, rows: Tensor) -> Tensor:
-        flat = self._apply_rows(rows.reshape(-1, rows.shape[-1]))
-        return flat.view(*rows.shape[:-1], self.out_features)
+        return over_rows(self._apply_rows, rows)
 
 
 def _pack_linears(model: nn.Module, weights: Weights) -> None:

@@ -1,7 +1,7 @@
-"""Linear layers for few rows on a CPU.
+"""Linear layers on a CPU.
 
-A decode or verify pass has 1 to a few dozen rows, so that reading the weights is most of its cost. Three prepacked
-forms are used:
+A decode or verify pass has 1 to a few dozen rows, so that reading the weights is most of its cost; a prompt has
+hundreds. Three prepacked forms are used for both:
 
 * half: FBGEMM's packed float16 weights, adding in float32. Used where every weight is a float16 number already
   (checkpoints stored in float16, most stored in bfloat16), so that nothing is lost, or where `float16` is asked for.
@@ -25,7 +25,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-__all__ = ["Linear", "Packing", "Weights", "best_packing", "exact_rows", "is_half_exact", "pack_linear"]
+__all__ = ["Linear", "Packing", "Weights", "best_packing", "exact_rows", "is_half_exact", "over_rows", "pack_linear"]
 
 Packing = Literal["half", "onednn", "int8", "plain"]
 Weights = Literal["exact", "float16", "int8"]  # what may be lost when weights are packed on a CPU
@@ -66,6 +66,12 @@ def pack_linear(weight: Tensor, bias: Tensor | None = None, packing: Packing | N
     if form == "half":
         return _half(weight, full_bias)
     return _onednn(weight.to(torch.float32), full_bias)
+
+
+def over_rows(linear: Linear, hidden: Tensor) -> Tensor:
+    """`linear`, which takes rows [n, in], on hidden states [..., in]."""
+    flat = linear(hidden.reshape(-1, hidden.shape[-1]))
+    return flat.view(*hidden.shape[:-1], flat.shape[-1])
 
 
 def exact_rows(rows: int) -> int:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import random
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
@@ -116,12 +115,6 @@ class Collector:
         """Time that answering took, over all runs."""
         return _seconds(self.folder)
 
-    def write_questions(self, path: Path, places: Collection[int]) -> None:
-        """The source's questions at these places, as a file of prompts that the load test reads."""
-        asked = enumerate(islice(self.source, max(places, default=-1) + 1))
-        lines = [_line(place, question, self.settings.max_new_tokens) for place, question in asked if place in places]
-        write_text(path, "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines))
-
     def _read(self, path: Path, tasks: Sequence[Task], note: Callable[[str], None]) -> Shard | None:
         try:
             shard = read_shard(path)
@@ -162,12 +155,6 @@ class Collector:
                 if 0 < len(ids) <= self.longest_prompt and known and logged != ():
                     job = Job(index - 1, question.category, ids, part=question.part)
                     yield Task(job if logged else _with_sampling(job, self.settings.seed, turn), logged)
-
-
-def _line(place: int, question: Question, max_tokens: int) -> dict[str, Any]:
-    single = len(question.messages) == 1 and question.messages[0]["role"] == "user"
-    asked = {"prompt": question.messages[0]["content"]} if single else {"messages": list(question.messages)}
-    return {"id": f"held-out-{place}", "category": question.category, **asked, "max_tokens": max_tokens}
 
 
 def _load_test_prompts() -> set[str]:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as fn
 
-from trtspec.torch_runtime.linear import Linear, pack_linear
+from trtspec.torch_runtime.linear import Linear, over_rows, pack_linear
 
 if TYPE_CHECKING:
     from transformers import LlamaForCausalLM
@@ -100,7 +100,7 @@ class Decoder:
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Scores over the vocabulary, [..., vocabulary], of hidden states [..., hidden]."""
-        return _apply(self.head, hidden)
+        return over_rows(self.head, hidden)
 
     def _span(self, positions: Tensor, rows: Tensor) -> Span:
         half = self.head_size // 2
@@ -114,15 +114,15 @@ class Decoder:
 
     def _layer(self, hidden: Tensor, layer: Layer, span: Span, keys: Tensor, vals: Tensor) -> Tensor:
         normed = fn.rms_norm(hidden, hidden.shape[-1:], layer.attention_norm, self.eps)
-        hidden = hidden + _apply(layer.output, self._attend(normed, layer, span, keys, vals))
+        hidden = hidden + over_rows(layer.output, self._attend(normed, layer, span, keys, vals))
         normed = fn.rms_norm(hidden, hidden.shape[-1:], layer.mlp_norm, self.eps)
-        gate, up = _apply(layer.gate_up, normed).chunk(2, dim=-1)
-        return hidden + _apply(layer.down, fn.silu(gate) * up)
+        gate, up = over_rows(layer.gate_up, normed).chunk(2, dim=-1)
+        return hidden + over_rows(layer.down, fn.silu(gate) * up)
 
     def _attend(self, normed: Tensor, layer: Layer, span: Span, keys: Tensor, vals: Tensor) -> Tensor:
         batch, length, _ = normed.shape
         sizes = [self.heads, self.kv_heads, self.kv_heads]
-        mixed = _apply(layer.qkv, normed).view(batch, length, -1, self.head_size)
+        mixed = over_rows(layer.qkv, normed).view(batch, length, -1, self.head_size)
         query, key, value = torch.split(mixed, sizes, dim=2)
         query, key = _rotate(query, span), _rotate(key, span)
         at = (span.rows[:, None], slice(None), span.positions)
@@ -134,11 +134,6 @@ class Decoder:
         weights = scores.softmax(-1).view(batch * self.kv_heads, -1, span.end)
         mixed = torch.bmm(weights, past_values).view(batch, self.heads, length, self.head_size)
         return mixed.transpose(1, 2).reshape(batch, length, -1)
-
-
-def _apply(linear: Linear, hidden: Tensor) -> Tensor:
-    """`linear` for rows of any shape [..., in]."""
-    return linear(hidden.flatten(0, -2)).view(*hidden.shape[:-1], -1)
 
 
 def _rows(cached: Tensor, span: Span) -> Tensor:

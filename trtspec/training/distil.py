@@ -27,6 +27,7 @@ from trtspec.training.data import Vocabulary
 from trtspec.training.description import candidate_line, shape_text, training_text
 from trtspec.training.export import Export, export_draft, half_precision, made_by_distill
 from trtspec.training.generate import Answer, GenerationSettings, Job
+from trtspec.training.held_out import write_held_out
 from trtspec.training.shards import Shard, read_shard, write_shard
 from trtspec.training.sources import Source
 from trtspec.training.starts import FromDraft, Scratch, Start, start_name
@@ -35,7 +36,6 @@ from trtspec.training.train import Lesson, TrainingSettings
 
 __all__ = ["Distillation", "Distilled", "distil"]
 
-HELD_OUT_FILE = "held-out.jsonl"  # beside the answers: prompts may be private, and a draft is passed on
 _GENERATION_SHARE = 0.65
 _SHORTEST_TRAINING = 1.0
 _MOST_MEASURED = 60
@@ -82,7 +82,7 @@ class Distillation:
 class Distilled:
     """What came of it: the chosen draft, all candidates, the README's facts, and seconds by stage.
 
-    ``held_out`` is a file of the prompts that it was measured with and never trained on, for a load test.
+    ``held_out_file`` has the held-out prompts that it was measured with, for a load test.
     """
 
     folder: Path
@@ -92,7 +92,7 @@ class Distilled:
     record: dict[str, Any]
     seconds: dict[str, float]
     draft_length: int
-    held_out: Path
+    held_out_file: Path
 
     def to_json(self) -> dict[str, Any]:
         """The result as `distill --output json` prints it."""
@@ -103,7 +103,7 @@ class Distilled:
             "candidates": lines,
             "step_costs": costs,
             "seconds": self.seconds,
-            "held_out": str(self.held_out),
+            "held_out_file": str(self.held_out_file),
         }
 
 
@@ -175,8 +175,7 @@ class _Distiller:
         collector = self._collector()
         shards = list(self._collect(collector))
         taught, stop, measure = self._split(shards)
-        held_out = collector.folder / HELD_OUT_FILE
-        collector.write_questions(held_out, {answer.job.index for answer in measure})
+        held_out_file = self._write_held_out(collector.folder, shards, measure)
         seen = {answer.job.prompt for answers in (taught, stop) for answer in answers}
         sets = {HELD_OUT: measure, **self._further(seen)}
         self._answerer = None  # a large target makes room for the draft
@@ -194,7 +193,7 @@ class _Distiller:
         chosen = max(made, key=lambda one: one.prediction[1]) if len(made) > 1 else made[0]
         lines = [candidate_line(one, chosen) for one in made if one.costs]
         facts = self._facts(chosen, lesson, lines, collector.seconds)
-        return self._export(chosen, facts, collector.seconds, held_out)
+        return self._export(chosen, facts, collector.seconds, held_out_file)
 
     def _proposed(self, start: Start, vocabulary: Vocabulary) -> tuple[int, ...]:
         """The ids that a draft may propose in the torch runtime, empty for all.
@@ -266,6 +265,16 @@ class _Distiller:
             message += "and those with tokens that the target has no row for)"
             raise UsageError(message, fix="give more prompts, or raise --tokens or --longest-prompt")
         return taught, stop, measure
+
+    def _write_held_out(self, folder: Path, shards: Sequence[Shard], measure: Sequence[Answer]) -> Path:
+        """What these shards measure with, beside them: prompts may be private, and a draft is passed on."""
+        path = folder / f"held-out-{text_key(shard.digest for shard in shards)[:8]}.jsonl"
+        places = {answer.job.index for answer in measure}  # such prompts are asked once, in the source's order
+        left_out = write_held_out(path, self.plan.source, places, self.settings.max_new_tokens)
+        if left_out:
+            what = f"{left_out} of {len(places)} held-out prompts"
+            self.reporter.note(f"{what} are not in {path.name}: a load test would ask them otherwise")
+        return path
 
     def _further(self, seen: AbstractSet[tuple[int, ...]]) -> dict[str, list[Answer]]:
         """The target's greedy answers to prompts of the load test, cut where each prompt's limit says.
@@ -361,7 +370,7 @@ class _Distiller:
             tuned=start_name(chosen.start) if isinstance(chosen.start, FromDraft) else None,
         )
 
-    def _export(self, chosen: Candidate, facts: CardFacts, answering: float, held_out: Path) -> Distilled:
+    def _export(self, chosen: Candidate, facts: CardFacts, answering: float, held_out_file: Path) -> Distilled:
         record = {
             "target": self.plan.target.name,
             "start": start_name(chosen.start),
@@ -376,7 +385,7 @@ class _Distiller:
         export_draft(chosen.network, self.plan.out, export)
         seconds = {"answers": answering, "training": chosen.outcome.seconds}
         length = self.plan.training.draft_length
-        return Distilled(self.plan.out, chosen, facts.candidates, facts, record, seconds, length, held_out)
+        return Distilled(self.plan.out, chosen, facts.candidates, facts, record, seconds, length, held_out_file)
 
 
 def _cut(answer: Answer, limit: int) -> Answer:
