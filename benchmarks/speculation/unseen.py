@@ -25,7 +25,8 @@ def main() -> None:
     taught = {
         one.text
         for seed in options.taught_seed
-        for one in islice(iterate_prompts(seed, options.categories), options.taught)
+        for categories in {options.categories, CATEGORIES}  # a draft that was tuned may have begun with all of them
+        for one in islice(iterate_prompts(seed, categories), options.taught)
     }
     rows: dict[str, list[str]] = {category: [] for category in options.categories}
     for prompt in iterate_prompts(options.seed, options.categories):
@@ -45,7 +46,7 @@ def main() -> None:
 def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--taught-seed", type=int, nargs="+", required=True, help="--seed of each of its distillations")
-    parser.add_argument("--taught", type=int, default=50_000, help="prompts of each that it may have seen")
+    parser.add_argument("--taught", type=int, default=20_000, help="prompts of each that it may have seen")
     parser.add_argument("--categories", type=_categories, default=CATEGORIES, help="those of the distillations")
     parser.add_argument("--seed", type=int, default=77, help="of these prompts")
     parser.add_argument("--count", type=int, default=20, help="of each category")

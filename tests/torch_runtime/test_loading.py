@@ -89,6 +89,23 @@ def test_the_engine_runs_with_the_given_threads(tmp_path: Path) -> None:
     assert seen == [1]
 
 
+def test_engines_in_one_process_keep_their_own_threads(tmp_path: Path) -> None:
+    """Whoever sets its number last must not set that of an engine which has not computed anything yet."""
+    before = torch.get_num_threads()
+    folder = engine_folder(tmp_path)
+    try:
+        engines = [open_engine(folder, RuntimeOptions(device="cpu", threads=count)) for count in (2, 1)]
+        seen: list[int] = []
+        for engine in engines:
+            engine.submit(GenerationRequest((5,), 1), lambda _update: seen.append(torch.get_num_threads()))
+            collect(engine, GenerationRequest((5,), 1))
+        for engine in engines:
+            engine.close()
+    finally:
+        torch.set_num_threads(before)
+    assert seen == [2, 1]
+
+
 def test_devices() -> None:
     assert choose_device("cuda:1") == torch.device("cuda", 1)
     assert choose_device("auto").type == ("cuda" if torch.cuda.is_available() else "cpu")

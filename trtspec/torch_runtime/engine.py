@@ -131,7 +131,9 @@ class Engine:
         self._worker.join()
 
     def _work(self) -> None:
-        torch.set_num_threads(self._threads)  # a property of each thread
+        # A property of each thread, but the first use in a thread takes over what any thread has set last: that first.
+        torch.get_num_threads()
+        torch.set_num_threads(self._threads)
         with torch.inference_mode():
             while self._admit():
                 self._drop_gone()
