@@ -16,6 +16,7 @@ from pathlib import Path
 
 import torch
 
+from trtspec.errors import TrtspecError
 from trtspec.torch_runtime.attention import PackedBatch
 from trtspec.torch_runtime.config import RuntimeOptions
 from trtspec.torch_runtime.engine import Model
@@ -40,14 +41,17 @@ def main() -> None:
     parser.add_argument("--sequences", type=int, default=1)
     parser.add_argument("--context", type=int, default=128)
     parser.add_argument("--passes", type=int, default=40)
-    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--threads", type=int, default=1, help="default: 1; servers take all cores")
     parser.add_argument("--exact-rows", action="store_true")
     parser.add_argument("--weights", choices=("exact", "float16", "int8"), default="exact")
     parser.add_argument("--clock", choices=("wall", "cpu"), default="wall")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     options = RuntimeOptions(device="cpu", exact_rows=arguments.exact_rows, weights=arguments.weights)
-    model = load_model(arguments.engine, options)
+    try:
+        model = load_model(arguments.engine, options)
+    except TrtspecError as error:
+        parser.error(f"{error} (an engine folder has a config.json: engines/NAME/target/KEY)")
     clock = time.thread_time if arguments.clock == "cpu" else time.perf_counter
     samples: dict[int, list[float]] = {rows: [] for rows in arguments.rows}
     with torch.inference_mode():

@@ -1,6 +1,6 @@
 """Prompts for a draft that `trtspec distill` made of built-in prompts: the same templates, none that it was taught.
 
-    python benchmarks/speculation/unseen.py --taught-seed 2 --categories code,extraction > unseen.jsonl
+    python benchmarks/speculation/unseen.py --taught-seed 0 1 2 --categories code,extraction > unseen.jsonl
     python benchmarks/speculation/run.py --prompts unseen.jsonl --draft DRAFT --count 0
 
 What a service asks tomorrow: the tasks of today with other documents, names and numbers. The harder question, tasks
@@ -44,17 +44,27 @@ def main() -> None:
 
 
 def parsed() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--taught-seed", type=int, nargs="+", required=True, help="--seed of each of its distillations")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=_Form)
+    parser.add_argument(
+        "--taught-seed",
+        type=int,
+        nargs="+",
+        required=True,
+        help="--seed of each of its distillations, with those of what it was tuned from (demo: 0 1)",
+    )
     parser.add_argument("--taught", type=int, default=20_000, help="prompts of each that it may have seen")
     parser.add_argument("--categories", type=_categories, default=CATEGORIES, help="those of the distillations")
     parser.add_argument("--seed", type=int, default=77, help="of these prompts")
-    parser.add_argument("--count", type=int, default=20, help="of each category")
-    parser.add_argument("--max-tokens", type=int, default=144)
+    parser.add_argument("--count", type=int, default=20, help="prompts of each category")
+    parser.add_argument("--max-tokens", type=int, default=144, help="longest answer")
     options = parser.parse_args()
     if options.count < 1:
         parser.error("--count must be 1 or more")
     return options
+
+
+class _Form(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFormatter):
+    """Text as it stands, and every default."""
 
 
 def _categories(text: str) -> tuple[str, ...]:

@@ -17,8 +17,9 @@ from click.testing import CliRunner
 
 from tests.builders import tiny_checkpoint
 from tests.training.toys import prompt_file
-from trtspec.cli.distill import _further_name, _written
+from trtspec.cli.distill import _checked, _further_name, _written
 from trtspec.cli.main import cli
+from trtspec.spec import Spec, SpecFile
 
 TOY = ("--max-new-tokens", "8", "--layers", "2", "--hidden", "64", "--heads", "2", "--threads", "1")
 SPEC = """\
@@ -121,6 +122,19 @@ def test_an_interrupted_run_says_that_it_goes_on(folder: Path) -> None:
 )
 def test_what_cannot_be_meant_is_refused(folder: Path, arguments: tuple[str, ...], message: str) -> None:
     assert message in refused(folder, *arguments)["message"]
+
+
+@pytest.mark.parametrize(("method", "checked_as"), [("ngram", "model"), ("lookup", "lookup"), ("model", "model")])
+def test_the_new_draft_is_checked_whatever_drafts_in_the_spec(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str, checked_as: str
+) -> None:
+    checkpoint = {} if method == "ngram" else {"checkpoint": "./other"}
+    data = {"name": "toy", "target": {"checkpoint": "./target"}, "draft": {"method": method, **checkpoint}}
+    seen: list[SpecFile] = []
+    monkeypatch.setattr("trtspec.rules.check_pair", seen.append)
+    _checked(SpecFile(tmp_path / "trtspec.yaml", Spec.model_validate(data)), tmp_path / "made")
+    assert seen[0].spec.draft.method == checked_as
+    assert seen[0].checkpoint("draft") == tmp_path / "made"
 
 
 def test_a_missing_target_is_one_error(tmp_path: Path) -> None:

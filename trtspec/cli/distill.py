@@ -226,7 +226,8 @@ def _checked(spec_file: SpecFile, folder: Path) -> CheckResult:
     from trtspec.rules import check_pair
 
     spec = spec_file.spec
-    draft = spec.draft.model_copy(update={"checkpoint": folder})
+    method = "model" if spec.draft.method == "ngram" else spec.draft.method  # else there is nothing to check
+    draft = spec.draft.model_copy(update={"checkpoint": folder, "method": method})
     return check_pair(SpecFile(spec_file.path, spec.model_copy(update={"draft": draft})))
 
 
@@ -247,7 +248,8 @@ def _show(console: Console, done: Distilled, checked: CheckResult, spec_file: Sp
     console.print(f"draft: {escape(str(done.folder))}")
     if spec_file.source("draft").checkpoint is None or spec_file.checkpoint("draft") != done.folder:
         console.print(f"[dim]next: draft: {{checkpoint: {escape(_shown(done.folder, spec_file.root))}}} in the spec[/]")
-    console.print(f"[dim]next: {escape(command_line('loadtest', spec_file.path))}[/]")
+    steps = " && ".join(command_line(name, spec_file.path) for name in ("build", "repo", "loadtest"))
+    console.print(f"[dim]next: {escape(steps)}[/]")
     file = shlex.quote(_shown(done.held_out_file, Path.cwd()))
     asked = command_line("loadtest", spec_file.path, "--prompts", file)
     console.print(f"[dim]on its held-out prompts: {escape(asked)}[/]")

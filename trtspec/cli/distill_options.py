@@ -85,7 +85,8 @@ _TRAINING = (
 _RESULT = (
     click.option("--draft-length", type=click.IntRange(1, 64), help="To measure with. Default: the spec's."),
     click.option(
-        "--measure", metavar="FILE", help="More prompts to measure with: builtin, none, or a file. Default: builtin "
+        "--measure", metavar="FILE",
+        help="More prompts to measure with: builtin (the load test's builtin-60), none, or a file. Default: builtin "
         "with --prompts builtin, else none.",
     ),
     click.option(
