@@ -21,6 +21,7 @@ __all__ = [
     "discard",
     "is_abandoned",
     "is_partial",
+    "json_lines",
     "json_text",
     "partial_of",
     "read_json",
@@ -127,6 +128,14 @@ def _special(path: Path) -> IO[bytes] | None:
 def write_text(path: Path, text: str) -> None:
     """`write_bytes` for UTF-8 text; half a surrogate pair, which UTF-8 cannot hold, is written as JSON escapes it."""
     write_bytes(path, text.encode("utf-8", "backslashreplace"))
+
+
+def json_lines(text: str) -> list[str]:
+    """The lines of a JSONL text: a line feed alone ends one.
+
+    ``str.splitlines`` also cuts at U+2028, U+0085 and the like, which may stand in a JSON string as they are.
+    """
+    return text.split("\n")
 
 
 def json_text(data: Mapping[str, Any]) -> str:

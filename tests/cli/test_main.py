@@ -165,6 +165,16 @@ def test_an_error_in_json_is_json_on_stdout() -> None:
     assert [problem["path"] for problem in data["error"]["problems"]] == ["a.b", "d"]
 
 
+def test_a_path_is_printed_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    """Rich would take what stands between two colons for the name of a picture."""
+    sink = Sink(mode="human")
+    sink.note("/tmp/:smile:/b")
+    sink.result({}, lambda console: console.print("/tmp/:fire:/c"), "")
+    shown = capsys.readouterr()
+    assert shown.err == "/tmp/:smile:/b\n"
+    assert shown.out == "/tmp/:fire:/c\n"
+
+
 def test_ctrl_c_exits_with_130() -> None:
     done = CliRunner().invoke(raising(KeyboardInterrupt()))
     assert done.exit_code == 130

@@ -65,6 +65,7 @@ def test_from_a_target_to_a_draft_that_check_accepts(folder: Path) -> None:
     assert len(sets[HELD_OUT]["per_position"]) == 4
     assert done.to_json()["seconds"]["training"] > 0
     # what it was measured with can be asked in a load test, and is not in the draft's folder
+    assert done.held_out_file is not None
     assert done.held_out_file.is_relative_to(plan.work)
     assert not list(plan.out.rglob("*.jsonl"))
     measured = {one.messages[0]["content"] for one in plan.source if one.part == "measure"}

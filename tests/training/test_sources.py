@@ -10,7 +10,7 @@ import pytest
 from tests.training.toys import prompt_file
 from trtspec.errors import RecordsError, UsageError
 from trtspec.training.prompts import CATEGORIES
-from trtspec.training.sources import Question, built_in_source, file_source, read_source
+from trtspec.training.sources import Question, built_in_source, file_source, read_source, traffic_source
 
 
 def requests_file(folder: Path, rows: list[dict[str, Any]]) -> Path:
@@ -137,3 +137,21 @@ def test_logged_answers_need_a_log(tmp_path: Path) -> None:
 def test_questions_that_differ_in_a_system_message_are_different() -> None:
     user = {"role": "user", "content": "Hi"}
     assert Question("c", (user,)).text != Question("c", ({"role": "system", "content": "Hi"}, user)).text
+
+
+@pytest.mark.parametrize("sign", ["\u2028", "\u2029", "\x85"])
+def test_a_logged_text_may_hold_what_ends_lines_elsewhere(tmp_path: Path, sign: str) -> None:
+    rows = [{"arm": "baseline", "prompt": f"fox {n}{sign}dog", "start_ns": 1, "chunks": []} for n in range(9)]
+    path = tmp_path / "requests.jsonl"
+    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\r\n" for row in rows), encoding="utf-8")
+    assert {one.messages[0]["content"] for one in traffic_source(path, 0)} == {f"fox {n}{sign}dog" for n in range(9)}
+
+
+def test_a_logged_conversation_without_a_message_is_named(tmp_path: Path) -> None:
+    rows = [{"arm": "baseline", "prompt": f"fox {n}", "start_ns": 1, "chunks": []} for n in range(9)]
+    path = tmp_path / "requests.jsonl"
+    lines = [json.dumps(row) for row in rows] + [json.dumps(rows[0] | {"messages": []})]
+    path.write_text("\n".join(lines))
+    with pytest.raises(RecordsError, match="'messages' is empty") as caught:
+        traffic_source(path, 0)
+    assert caught.value.where == f"{path}:10"

@@ -37,6 +37,11 @@ def write(path: Path, *lines: Any) -> Path:
     return path
 
 
+def test_a_task_may_hold_a_line_separator(tmp_path: Path) -> None:
+    line = json.dumps({"prompt": "2 + 3\u2028=", "answer": "5"}, ensure_ascii=False)
+    assert load_tasks(write(tmp_path / "tasks.jsonl", line)).tasks[0].prompt.text == "2 + 3\u2028="
+
+
 def test_a_file_of_tasks(tmp_path: Path) -> None:
     found = load_tasks(
         write(

@@ -250,9 +250,18 @@ def _show(console: Console, done: Distilled, checked: CheckResult, spec_file: Sp
         console.print(f"[dim]next: draft: {{checkpoint: {escape(_shown(done.folder, spec_file.root))}}} in the spec[/]")
     steps = " && ".join(command_line(name, spec_file.path) for name in ("build", "repo", "loadtest"))
     console.print(f"[dim]next: {escape(steps)}[/]")
-    file = shlex.quote(_shown(done.held_out_file, Path.cwd()))
-    asked = command_line("loadtest", spec_file.path, "--prompts", file)
-    console.print(f"[dim]on its held-out prompts: {escape(asked)}[/]")
+    if done.held_out_file is not None:
+        options = ["--prompts", shlex.quote(_shown(done.held_out_file, Path.cwd()))]
+        if spec_file.spec.loadtest.categories:  # the spec's own are of other prompts
+            options += ["--categories", shlex.quote(",".join(_measured_categories(done)))]
+        asked = command_line("loadtest", spec_file.path, *options)
+        console.print(f"[dim]on its held-out prompts: {escape(asked)}[/]")
+
+
+def _measured_categories(done: Distilled) -> list[str]:
+    from trtspec.training.candidates import HELD_OUT
+
+    return sorted({name for one in done.facts.measurements if one.prompts == HELD_OUT for name in one.categories})
 
 
 def _shown(path: Path, root: Path) -> str:

@@ -46,6 +46,6 @@ def _print_one(console: Console, finding: Finding) -> None:
 def say(console: Console, indent: int, markup: str) -> None:
     """Print an indented paragraph: wrapped at words on a terminal, one line elsewhere, which `grep` finds."""
     if console.is_terminal:
-        console.print(Padding(Text.from_markup(markup), (0, 0, 0, indent)), soft_wrap=False)
+        console.print(Padding(Text.from_markup(markup, emoji=False), (0, 0, 0, indent)), soft_wrap=False)
     else:
         console.print(" " * indent + markup)

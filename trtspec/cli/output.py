@@ -49,7 +49,7 @@ class _Console(Console):
 
 
 def _console(*, stderr: bool) -> Console:
-    console = _Console(stderr=stderr, highlight=False, soft_wrap=True)
+    console = _Console(stderr=stderr, highlight=False, soft_wrap=True, emoji=False)
     if console.width < _NARROWEST:  # COLUMNS=0, as some schedulers set it: nothing would be printed
         console.width = _USUAL
     return console

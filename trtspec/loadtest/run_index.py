@@ -7,7 +7,7 @@ from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path
 
-from trtspec.files import read_json, write_text
+from trtspec.files import json_lines, read_json, write_text
 from trtspec.loadtest.records import FILE_NAME
 
 __all__ = ["known_runs", "remember_run", "started"]
@@ -40,7 +40,7 @@ def known_runs(runs: Path) -> list[Path]:
 
 def _lines(runs: Path) -> list[str]:
     try:
-        return [line for line in (runs / INDEX).read_text(encoding="utf-8").splitlines() if line.strip()]
+        return [line for line in json_lines((runs / INDEX).read_text(encoding="utf-8")) if line.strip()]
     except (OSError, UnicodeDecodeError):
         return []
 

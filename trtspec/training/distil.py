@@ -82,7 +82,7 @@ class Distillation:
 class Distilled:
     """What came of it: the chosen draft, all candidates, the README's facts, and seconds by stage.
 
-    ``held_out_file`` has the held-out prompts that it was measured with, for a load test.
+    ``held_out_file`` has the held-out prompts that it was measured with, for a load test (None: none fits).
     """
 
     folder: Path
@@ -92,7 +92,7 @@ class Distilled:
     record: dict[str, Any]
     seconds: dict[str, float]
     draft_length: int
-    held_out_file: Path
+    held_out_file: Path | None
 
     def to_json(self) -> dict[str, Any]:
         """The result as `distill --output json` prints it."""
@@ -103,7 +103,7 @@ class Distilled:
             "candidates": lines,
             "step_costs": costs,
             "seconds": self.seconds,
-            "held_out_file": str(self.held_out_file),
+            "held_out_file": self.held_out_file and str(self.held_out_file),
         }
 
 
@@ -266,15 +266,15 @@ class _Distiller:
             raise UsageError(message, fix="give more prompts, or raise --tokens or --longest-prompt")
         return taught, stop, measure
 
-    def _write_held_out(self, folder: Path, shards: Sequence[Shard], measure: Sequence[Answer]) -> Path:
+    def _write_held_out(self, folder: Path, shards: Sequence[Shard], measure: Sequence[Answer]) -> Path | None:
         """What these shards measure with, beside them: prompts may be private, and a draft is passed on."""
         path = folder / f"held-out-{text_key(shard.digest for shard in shards)[:8]}.jsonl"
         places = {answer.job.index for answer in measure}  # such prompts are asked once, in the source's order
-        left_out = write_held_out(path, self.plan.source, places, self.settings.max_new_tokens)
-        if left_out:
-            what = f"{left_out} of {len(places)} held-out prompts"
-            self.reporter.note(f"{what} are not in {path.name}: a load test would ask them otherwise")
-        return path
+        written = write_held_out(path, self.plan.source, places, self.settings.max_new_tokens)
+        if written < len(places):
+            what = f"{len(places) - written} of {len(places)} held-out prompts"
+            self.reporter.note(f"{what} are in no file of prompts: a load test would ask them otherwise")
+        return path if written else None
 
     def _further(self, seen: AbstractSet[tuple[int, ...]]) -> dict[str, list[Answer]]:
         """The target's greedy answers to prompts of the load test, cut where each prompt's limit says.
@@ -370,7 +370,7 @@ class _Distiller:
             tuned=start_name(chosen.start) if isinstance(chosen.start, FromDraft) else None,
         )
 
-    def _export(self, chosen: Candidate, facts: CardFacts, answering: float, held_out_file: Path) -> Distilled:
+    def _export(self, chosen: Candidate, facts: CardFacts, answering: float, held_out_file: Path | None) -> Distilled:
         record = {
             "target": self.plan.target.name,
             "start": start_name(chosen.start),

@@ -17,7 +17,7 @@ __all__ = ["write_held_out"]
 
 
 def write_held_out(path: Path, source: Source, places: Collection[int], max_tokens: int) -> int:
-    """Write the questions at these places of ``source``; returns how many are left out.
+    """Write the questions at these places of ``source``, how many that are; without any there is no file.
 
     A load test reads a conversation in a way of its own (several user turns are asked one after the other): what it
     would not ask as it was measured is left out.
@@ -25,8 +25,9 @@ def write_held_out(path: Path, source: Source, places: Collection[int], max_toke
     asked = enumerate(islice(source, max(places, default=-1) + 1))
     lines = [_line(place, question, max_tokens) for place, question in asked if place in places]
     kept = [line for line in lines if line is not None]
-    write_text(path, "".join(f"{line}\n" for line in kept))
-    return len(lines) - len(kept)
+    if kept:
+        write_text(path, "".join(f"{line}\n" for line in kept))
+    return len(kept)
 
 
 def _line(place: int, question: Question, max_tokens: int) -> str | None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from trtspec.errors import RecordsError, UsageError
+from trtspec.files import json_lines
 from trtspec.loadtest.fields import FieldError, Fields
 from trtspec.loadtest.prompts import BUILTIN, BUILTIN_60, Prompt, load_prompts
 from trtspec.training.generate import Part
@@ -174,7 +175,7 @@ def _is_traffic(path: Path) -> bool:
 
 def _lines(path: Path) -> list[str]:
     try:
-        return [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+        return [line for line in json_lines(path.read_text(encoding="utf-8")) if line.strip()]
     except (OSError, UnicodeDecodeError) as error:
         raise RecordsError(f"cannot be read: {error}", where=str(path)) from None
 
@@ -202,6 +203,8 @@ def _question(fields: Fields, texts: Mapping[str, Question]) -> Question | None:
     category = fields.text("category", "uncategorised")
     if "messages" in fields:
         turns = [{"role": turn.text("role"), "content": turn.text("content")} for turn in fields.objects("messages")]
+        if not turns:
+            raise FieldError("'messages' is empty")
         return Question(category, tuple(turns))
     if "prompt" in fields:
         return Question(category, ({"role": "user", "content": fields.text("prompt")},))

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from trtspec.errors import UsageError
+from trtspec.files import json_lines
 from trtspec.loadtest.fields import FieldError, Fields
 from trtspec.loadtest.pairing import Pair
 from trtspec.loadtest.prompts import Prompt, PromptSet
@@ -54,7 +55,7 @@ def load_tasks(path: Path) -> TaskSet:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"tasks cannot be read: {error}", where=str(path)) from None
-    lines = [(number, line) for number, line in enumerate(text.splitlines(), start=1) if line.strip()]
+    lines = [(number, line) for number, line in enumerate(json_lines(text), start=1) if line.strip()]
     if not lines:
         raise UsageError("no tasks in it", where=str(path))
     tasks = tuple(_task(line, f"{path}:{number}", number) for number, line in lines)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from trtspec.files import json_lines
 from trtspec.loadtest.telemetry.families import GAUGES, Family
 from trtspec.loadtest.telemetry.scrape import Scrape, is_number
 
@@ -74,7 +75,7 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
         text = path.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return
-    for line in text.splitlines():
+    for line in json_lines(text):
         try:
             data = json.loads(line)
         except (ValueError, RecursionError):
