@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 from trtspec.files import write_text
 from trtspec.loadtest.fields import FieldError, Fields
 from trtspec.loadtest.prompts.rows import read_row
-from trtspec.training.sources import Question, Source
+from trtspec.training.sources import Question, Source, question_of
 
 __all__ = ["write_held_out"]
 
@@ -38,15 +38,10 @@ def _line(place: int, question: Question, max_tokens: int) -> str | None:
         prompts = read_row(Fields.parse(line), place).prompts
     except FieldError:
         return None
-    read = [tuple(prompt.messages or _alone(prompt.text)) for prompt in prompts]
-    return line if read == [question.messages] else None
+    return line if [question_of(prompt).messages for prompt in prompts] == [question.messages] else None
 
 
 def _asked(question: Question) -> dict[str, Any]:
     if len(question.messages) == 1 and question.messages[0]["role"] == "user":
         return {"prompt": question.messages[0]["content"]}
     return {"messages": list(question.messages)}
-
-
-def _alone(text: str) -> tuple[Mapping[str, str], ...]:
-    return ({"role": "user", "content": text},)

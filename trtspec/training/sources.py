@@ -18,7 +18,7 @@ from trtspec.loadtest.prompts import BUILTIN, BUILTIN_60, Prompt, load_prompts
 from trtspec.training.generate import Part
 from trtspec.training.prompts import CATEGORIES, iterate_prompts
 
-__all__ = ["Question", "Source", "built_in_source", "file_source", "read_source", "traffic_source"]
+__all__ = ["Question", "Source", "built_in_source", "file_source", "question_of", "read_source", "traffic_source"]
 
 _HELD_OUT_EVERY = 19  # shares no factor with the number of categories, which take turns
 _FEWEST = 8
@@ -135,7 +135,7 @@ def file_source(path: Path, seed: int, categories: Sequence[str] = ()) -> Source
     """The prompts of a file that the load test reads as well."""
     found = load_prompts(str(path.absolute()))
     # a later turn of a conversation stands on an answer that is not there
-    questions = [_of_prompt(prompt) for prompt in found.prompts if not prompt.turn]
+    questions = [question_of(prompt) for prompt in found.prompts if not prompt.turn]
     return _listed(questions, categories, seed, f"the prompts of {path.name} (SHA-256 {found.sha256[:16]})")
 
 
@@ -231,10 +231,11 @@ def _prompts_of_run(path: Path) -> dict[str, Question]:
         message = "was made with the load test's own prompts: a draft trained on them cannot be measured with them"
         raise UsageError(message, where=str(path), fix="log real traffic, or --prompts builtin (other prompts)")
     found = load_prompts(source, root=path.parent)
-    return {prompt.id: _of_prompt(prompt) for prompt in found.prompts if not prompt.turn}
+    return {prompt.id: question_of(prompt) for prompt in found.prompts if not prompt.turn}
 
 
-def _of_prompt(prompt: Prompt) -> Question:
+def question_of(prompt: Prompt) -> Question:
+    """What a load test asks, as a question to train with."""
     return Question(prompt.category, tuple(prompt.messages or ({"role": "user", "content": prompt.text},)))
 
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from trtspec.files import json_lines
 from trtspec.loadtest.fields import FieldError, Fields
 
 __all__ = ["Piece", "json_pieces", "looks_like_json", "text_pieces"]
@@ -32,7 +33,7 @@ def json_pieces(text: str) -> Iterator[Piece]:
     if whole is not None:
         yield from whole
         return
-    for number, line in enumerate(text.split("\n"), start=1):  # a string may hold other line ends
+    for number, line in enumerate(json_lines(text), start=1):
         if line.strip():
             try:
                 yield number, Fields.parse(line)
